@@ -1,0 +1,56 @@
+# make run    install into .venv and show a first simulation
+# make test   install, then lint, types, architecture and tests
+#             (PYTEST_ARGS="-k name" make check runs only some tests)
+# make bench  time the command line
+# make clean  remove .venv and caches
+#
+# Needs Python 3.11 or later and make. PYTHON=python3.12 make ... chooses the interpreter.
+
+PYTHON ?= python3
+PYTEST_ARGS ?= -n auto --dist loadgroup
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
+# Everything that decides what has to be installed: newer than the stamp = install again.
+STAMP := $(VENV)/.installed
+INPUTS := Makefile pyproject.toml constraints.txt blis_core/__init__.py \
+	$(PLUGINS:=/pyproject.toml) $(wildcard plugins/*/src/*/__init__.py)
+
+# The requirements of all dependency groups (pip itself reads groups only from version 25.1 on).
+DEV := import pathlib, tomllib; \
+	groups = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['dependency-groups']; \
+	print(*(item for group in groups.values() for item in group if isinstance(item, str)))
+
+.PHONY: run test lint check bench clean
+
+run: $(STAMP)
+	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200
+
+test: $(STAMP) lint check
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Build tools come first and are used without isolation, so that each is fetched once, as pinned.
+$(STAMP): $(INPUTS)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11+ is needed")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing blis-core and its plugins into $(VENV) ..."
+	@$(PIP) install -c constraints.txt hatchling editables
+	@$(PIP) install -c constraints.txt --no-build-isolation \
+		-e . $(PLUGINS:%=-e ./%) $$($(BIN)/python -c "$(DEV)")
+	@touch $@

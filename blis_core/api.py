@@ -1,0 +1,125 @@
+"""The public names for plugin authors and library users; nothing else of blis_core is public.
+
+Every name is imported on first use, so that a plugin module which needs only ``hookimpl`` does not
+pay for numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blis_core.cluster.routing import RoutingSetup
+    from blis_core.config import SimulationConfig
+    from blis_core.contracts import (
+        COMPLETED,
+        MAX_INT64,
+        QUEUED,
+        RUNNING,
+        TIMED_OUT,
+        AdmissionPolicy,
+        ArrivalSampler,
+        ArrivalSetup,
+        BatchShape,
+        CoefficientQuery,
+        FleetView,
+        HardwareDescription,
+        KVSequence,
+        KVStore,
+        LatencyModel,
+        LatencySetup,
+        LengthSampler,
+        LengthSetup,
+        ModelDescription,
+        PrefillChunk,
+        PriorityPolicy,
+        Request,
+        RoutingDecision,
+        RoutingPolicy,
+        Scheduler,
+        Scorer,
+        SequenceSource,
+    )
+    from blis_core.errors import BlisError, UsageError
+    from blis_core.hookspecs import Register, hookimpl
+    from blis_core.latency import check_alpha, check_beta, truncate_us, truncate_us_array
+    from blis_core.results import Results
+    from blis_core.rng import GoRand, stream_seed
+    from blis_core.run import simulate
+
+__all__ = [
+    "COMPLETED",
+    "MAX_INT64",
+    "QUEUED",
+    "RUNNING",
+    "TIMED_OUT",
+    "AdmissionPolicy",
+    "ArrivalSampler",
+    "ArrivalSetup",
+    "BatchShape",
+    "BlisError",
+    "CoefficientQuery",
+    "FleetView",
+    "GoRand",
+    "HardwareDescription",
+    "KVSequence",
+    "KVStore",
+    "LatencyModel",
+    "LatencySetup",
+    "LengthSampler",
+    "LengthSetup",
+    "ModelDescription",
+    "PrefillChunk",
+    "PriorityPolicy",
+    "Register",
+    "Request",
+    "Results",
+    "RoutingDecision",
+    "RoutingPolicy",
+    "RoutingSetup",
+    "Scheduler",
+    "Scorer",
+    "SequenceSource",
+    "SimulationConfig",
+    "UsageError",
+    "check_alpha",
+    "check_beta",
+    "hookimpl",
+    "simulate",
+    "stream_seed",
+    "truncate_us",
+    "truncate_us_array",
+]
+
+_ELSEWHERE = {
+    "BlisError": "errors",
+    "GoRand": "rng",
+    "Register": "hookspecs",
+    "Results": "results",
+    "RoutingSetup": "cluster.routing",
+    "SimulationConfig": "config",
+    "UsageError": "errors",
+    "check_alpha": "latency",
+    "check_beta": "latency",
+    "hookimpl": "hookspecs",
+    "simulate": "run",
+    "stream_seed": "rng",
+    "truncate_us": "latency",
+    "truncate_us_array": "latency",
+}
+"""Home module of each public name that is not in contracts."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home module on first use (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"blis_core.{_ELSEWHERE.get(name, 'contracts')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

@@ -1,0 +1,76 @@
+"""What the core itself provides, registered through the same hooks as any plugin.
+
+All factories are addresses, so that nothing is imported before it is chosen.
+"""
+
+from __future__ import annotations
+
+from blis_core.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def blis_register_schedulers(register: Register) -> None:
+    """Orders of the wait queue."""
+    at = "blis_core.engine.schedulers:"
+    register("fcfs", at + "Fcfs", summary="first come, first served; preempted requests in front")
+    register("priority-fcfs", at + "PriorityFcfs", summary="highest priority first, then arrival")
+    register("sjf", at + "ShortestJobFirst", summary="shortest prompt first")
+    register(
+        "reverse-priority", at + "ReversePriority", summary="lowest priority first (for tests)"
+    )
+
+
+@hookimpl
+def blis_register_kv_stores(register: Register) -> None:
+    """Stores of KV blocks."""
+    register("paged", "blis_core.kv.paged:PagedKVStore", summary="one tier with prefix caching")
+
+
+@hookimpl
+def blis_register_routing_policies(register: Register) -> None:
+    """Choice of an instance for a request."""
+    at = "blis_core.cluster.routing:"
+    register("round-robin", at + "RoundRobin", summary="each instance in turn")
+    register("least-loaded", at + "LeastLoaded", summary="fewest queued, running and in-flight")
+    register("weighted", at + "Weighted", summary="highest weighted sum of scores")
+    register("always-busiest", at + "AlwaysBusiest", summary="highest load (a worst case)")
+
+
+@hookimpl
+def blis_register_admission_policies(register: Register) -> None:
+    """Entry to the cluster."""
+    at = "blis_core.cluster.admission:"
+    register("always-admit", at + "AlwaysAdmit", summary="admit every request")
+    register("reject-all", at + "RejectAll", summary="reject every request (for tests)")
+
+
+@hookimpl
+def blis_register_arrival_samplers(register: Register) -> None:
+    """Times between arrivals."""
+    at = "blis_core.workload.arrivals:"
+    register("constant", at + "ConstantArrivals", summary="equal gaps")
+    register("poisson", at + "PoissonArrivals", summary="exponential gaps")
+    register("gamma", at + "GammaArrivals", summary="gamma gaps: bursty for cv > 1")
+    register("weibull", at + "WeibullArrivals", summary="Weibull gaps")
+
+
+@hookimpl
+def blis_register_length_samplers(register: Register) -> None:
+    """Lengths of prompts and outputs."""
+    at = "blis_core.workload.lengths:"
+    register("constant", at + "ConstantLengths", summary="always the same")
+    register("gaussian", at + "GaussianLengths", summary="normal, clamped to [min, max]")
+    register("exponential", at + "ExponentialLengths", summary="exponential with a given mean")
+    register(
+        "pareto_lognormal",
+        at + "ParetoLognormalLengths",
+        summary="mixture of a Pareto tail and a log-normal body",
+    )
+    register("empirical", at + "EmpiricalLengths", summary="weighted values from a table")
+
+
+@hookimpl
+def blis_register_commands(register: Register) -> None:
+    """Subcommands of the command line."""
+    register("run", "blis_core.cli.run:command", summary="Simulate a generated workload.")
+    register("replay", "blis_core.cli.replay:command", summary="Simulate recorded traffic.")

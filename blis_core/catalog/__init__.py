@@ -1,0 +1,1 @@
+"""Models, GPUs, presets and coefficients, and what is derived from them."""

@@ -1,0 +1,161 @@
+"""Per-model defaults, workload presets and coefficients: the catalogue's, or a user's file.
+
+A user's ``defaults.yaml`` replaces the catalogue's figures altogether; nothing is merged.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from blis_core.catalog.bundled import bundled
+from blis_core.errors import BlisError
+
+DEFAULT_PATH: Final = "defaults.yaml"
+
+
+@attrs.frozen(kw_only=True)
+class ModelDefaults:
+    """What a run uses for a model when the command line says nothing; empty or 0 = not known."""
+
+    gpu: str = attrs.field(default="", metadata={"key": "GPU"})
+    tp: int = attrs.field(default=0, metadata={"key": "tensor_parallelism"})
+    version: str = attrs.field(default="", metadata={"key": "vllm_version"})
+    """Serving engine image, for example ``vllm/vllm-openai:v0.11.0``."""
+    hf_repo: str = ""
+    """HuggingFace repository of the model's config."""
+
+
+@attrs.frozen(kw_only=True)
+class Preset:
+    """A workload preset: normally distributed lengths in tokens."""
+
+    prefix_tokens: int = 0
+    prompt_tokens: int = 0
+    prompt_tokens_stdev: int = 0
+    prompt_tokens_min: int = 0
+    prompt_tokens_max: int = 0
+    output_tokens: int = 0
+    output_tokens_stdev: int = 0
+    output_tokens_min: int = 0
+    output_tokens_max: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class _Coefficients:
+    alpha_coeffs: list[float] = attrs.field(factory=list)
+    beta_coeffs: list[float] = attrs.field(factory=list)
+
+
+@attrs.frozen(kw_only=True)
+class _Row(_Coefficients):
+    """Blackbox coefficients of one model, GPU, TP and version."""
+
+    id: str = ""
+    gpu: str = attrs.field(default="", metadata={"key": "GPU"})
+    tp: int = attrs.field(default=0, metadata={"key": "tensor_parallelism"})
+    version: str = attrs.field(default="", metadata={"key": "vllm_version"})
+    best_loss: float = 0.0
+
+
+@attrs.frozen(kw_only=True)
+class _File:
+    """Keys of a defaults file."""
+
+    version: str = ""
+    defaults: dict[str, ModelDefaults] = attrs.field(factory=dict)
+    models: list[_Row] = attrs.field(factory=list)
+    workloads: dict[str, Preset] = attrs.field(factory=dict)
+    trained_physics_coefficients: _Coefficients | None = None
+    crossmodel_defaults: _Coefficients | None = None
+    trained_roofline_defaults: _Coefficients | None = None
+
+
+class Defaults:
+    """Defaults by model and by preset name. Made by :func:`load_defaults`."""
+
+    def __init__(self, base: Path, contents: _File | None = None) -> None:
+        self.base = base
+        """Folder of the defaults file, whether or not the file exists."""
+        self.folder = base if contents is not None else None
+        """The same, or None when the catalogue's figures are used."""
+        self._contents = contents
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """Contents of the user's file by top-level key, numbers and texts resolved, for
+        :class:`blis_core.contracts.CoefficientQuery`; empty without such a file."""
+        return {} if self._contents is None else dict(_raw(self._contents))
+
+    def model(self, name: str) -> ModelDefaults | None:
+        """Defaults of the model of exactly this (lower-case) name."""
+        if self._contents is not None:
+            return self._contents.defaults.get(name)
+        table = bundled("models_defaults")
+        row = table["models"].get(name)
+        if row is None:
+            return None
+        return ModelDefaults(
+            gpu=row["gpu"],
+            tp=row["tp"],
+            version=table["version_prefix"] + row["version"],
+            hf_repo=row.get("hf_repo", ""),
+        )
+
+    def preset(self, name: str) -> Preset:
+        """The workload preset of this name; BlisError listing the names if there is none."""
+        presets = _bundled_presets() if self._contents is None else self._contents.workloads
+        if name not in presets:
+            known = ", ".join(sorted(presets)) or "none"
+            raise BlisError(f"unknown workload preset {name!r} (known: {known}); mend --workload")
+        return presets[name]
+
+    def preset_names(self) -> list[str]:
+        """Names of the presets, sorted."""
+        return sorted(_bundled_presets() if self._contents is None else self._contents.workloads)
+
+
+def load_defaults(path: str = DEFAULT_PATH) -> Defaults:
+    """The defaults in the file ``path``, or the catalogue's if there is no such file.
+
+    BlisError naming file and key for a file that cannot be read, has unknown or duplicate keys, or
+    values of a wrong kind.
+    """
+    file = Path(path)
+    if not file.exists():
+        return Defaults(file.parent)
+    from blis_core.structuring import read_yaml, structure
+
+    return Defaults(file.parent, structure(read_yaml(path, "defaults file"), _File, path))
+
+
+@lru_cache(maxsize=1)
+def _bundled_presets() -> dict[str, Preset]:
+    presets = {}
+    for name, figures in bundled("presets")["presets"].items():
+        lengths = {}
+        for side in ("prompt", "output"):
+            lengths[f"{side}_tokens"] = figures[side]["mean"]
+            for field in ("stdev", "min", "max"):
+                lengths[f"{side}_tokens_{field}"] = figures[side][field]
+        presets[name] = Preset(prefix_tokens=figures["prefix_tokens"], **lengths)
+    return presets
+
+
+def _raw(value: Any) -> Any:
+    """attrs instances as dicts with a file's keys; absent sections are left out."""
+    if isinstance(value, list):
+        return [_raw(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _raw(item) for name, item in value.items()}
+    if not attrs.has(type(value)):
+        return value
+    pairs = ((field, getattr(value, field.name)) for field in attrs.fields(type(value)))
+    return {
+        field.metadata.get("key", field.name): _raw(item)
+        for field, item in pairs
+        if item is not None
+    }

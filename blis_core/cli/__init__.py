@@ -1,0 +1,1 @@
+"""Command line: thin commands that parse, call and print."""

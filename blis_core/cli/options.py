@@ -1,0 +1,214 @@
+"""Click commands whose options come from a configuration class and follow the reference's rules.
+
+The rules (specification 08, section 1) are those of Go's pflag: complete names only, booleans take
+a value only with ``=``, every other flag takes the next token whatever it looks like, the last
+occurrence wins, lists collect, surplus arguments are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import click
+
+from blis_core.cli.values import BOOL, FLOATS, TYPES
+from blis_core.config import SECTIONS, SimulationConfig
+from blis_core.option import OptionSpec, ValueKind, options_of
+
+_COLUMN = 30
+"""Width of the column of flags in help."""
+
+_METAVARS = {
+    ValueKind.INT64: "INT",
+    ValueKind.INT: "INT",
+    ValueKind.FLOAT: "FLOAT",
+    ValueKind.FLOATS: "FLOAT,...",
+    ValueKind.TEXT: "TEXT",
+    ValueKind.BOOL: "",
+}
+
+
+class ConfigOption(click.Option):
+    """A click option made from an :class:`OptionSpec`; its value is None when it is not given."""
+
+    def __init__(self, spec: OptionSpec) -> None:
+        super().__init__([spec.flag, spec.name], type=TYPES[spec.kind], help=spec.help)
+        self.spec = spec
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """The flag with the form of its value, and the explanation with the default."""
+        spec = self.spec
+        form = "|".join(spec.choices) if spec.choices else _METAVARS[spec.kind]
+        implied = spec.implied
+        if isinstance(implied, bool):
+            implied = "on" if implied else "off"
+        elif isinstance(implied, float):
+            implied = f"{implied:g}"
+        default = f" [{implied}]" if implied != "" else ""
+        return f"{spec.flag} {form}".rstrip(), spec.help + default
+
+
+class PflagCommand(click.Command):
+    """A click command that reads its arguments by the rules of pflag."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        settings = kwargs.setdefault("context_settings", {})
+        settings.setdefault("help_option_names", ["-h", "--help"])
+        super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate ``args`` into an equivalent form without ambiguity and let click read that."""
+        reader = _FlagReader(ctx, self.get_params(ctx))
+        try:
+            reader.read(args)
+        except click.UsageError:
+            if not ctx.resilient_parsing:  # shell completion sees half-typed lines
+                raise
+        plain = reader.canonical()
+        if any(isinstance(param, click.Argument) for param in self.params):
+            plain += ["--", *reader.arguments]
+        return super().parse_args(ctx, plain)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options under the headings of their sections, other ones last."""
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in SECTIONS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                heading = param.spec.section if isinstance(param, ConfigOption) else "Options"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    # Padded to the same width, so that the explanations of all sections align.
+                    formatter.write_dl([(f"{flag:<{_COLUMN}}", text) for flag, text in records])
+
+
+class _FlagReader:
+    """One pass over the arguments of a command."""
+
+    def __init__(self, ctx: click.Context, params: Sequence[click.Parameter]) -> None:
+        self._ctx = ctx
+        self._options = {
+            name: param
+            for param in params
+            if isinstance(param, click.Option)
+            for name in (*param.opts, *param.secondary_opts)
+        }
+        self._given: dict[str, list[str]] = {}  # texts by flag, of the occurrences that count
+        self.arguments: list[str] = []
+        """What is left when flags and their values are taken away."""
+
+    def read(self, args: Sequence[str]) -> None:
+        """Take all of ``args``; ``click.UsageError`` at the first thing that is wrong."""
+        rest = list(reversed(args))
+        while rest:
+            token = rest.pop()
+            if token == "--":
+                self.arguments += reversed(rest)
+                return
+            if token.startswith("--"):
+                self._long(token, rest)
+            elif token.startswith("-") and len(token) > 1:
+                self._short(token, rest)
+            else:
+                self.arguments.append(token)
+
+    def canonical(self) -> list[str]:
+        """The flags that count, as ``--name=value`` (or ``--name`` for a click flag that is on)."""
+        plain = []
+        for name, texts in self._given.items():
+            option = self._options[name]
+            if option.is_flag:
+                plain += [name for text in texts if BOOL.convert(text, option, self._ctx)]
+            elif option.type is FLOATS:
+                plain.append(f"{name}={','.join(texts)}")
+            else:
+                plain += [f"{name}={text}" for text in texts]
+        return plain
+
+    def _long(self, token: str, rest: list[str]) -> None:
+        name, equals, text = token.partition("=")
+        if name in ("--", "---") or name.startswith("---"):
+            raise self._error(f"{token!r} is not a flag")
+        self._take(name, text if equals else None, rest)
+
+    def _short(self, token: str, rest: list[str]) -> None:
+        """One-letter flags, which may be joined (``-ab``)."""
+        letters = token[1:]
+        while letters:
+            name, letters = f"-{letters[0]}", letters[1:]
+            option = self._options.get(name)
+            if letters.startswith("="):
+                self._take(name, letters[1:], rest)
+                return
+            if letters and option is not None and not _is_switch(option):
+                self._take(name, letters, rest)
+                return
+            self._take(name, None, rest)
+
+    def _take(self, name: str, text: str | None, rest: list[str]) -> None:
+        """Record one occurrence of flag ``name``; without a ``text`` it may use up one of rest."""
+        option = self._options.get(name)
+        if option is None:
+            raise self._error(f"unknown flag {name}{self._suggestion(name)}")
+        if text is None:
+            if _is_switch(option):
+                text = "true"
+            elif rest:
+                text = rest.pop()
+            else:
+                raise self._error(f"{name} needs a value")
+        # Every occurrence must be well-formed, also one that a later one overrides.
+        value_type = BOOL if option.is_flag else option.type
+        try:
+            value_type.convert(text, option, self._ctx)
+        except click.BadParameter as error:
+            raise self._error(f"{name}: {error.message}") from None
+        main = max(option.opts, key=len) if name in option.opts else name
+        if option.multiple or option.type is FLOATS:
+            self._given.setdefault(main, []).append(text)
+        else:
+            self._given[main] = [text]
+
+    def _suggestion(self, name: str) -> str:
+        import difflib
+
+        names = [known for known in self._options if known.startswith("--")]
+        close = [known for known in names if known.startswith(name)] if len(name) > 4 else []
+        close = close or difflib.get_close_matches(name, names, n=1)
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def _error(self, message: str) -> click.UsageError:
+        return click.UsageError(message, self._ctx)
+
+
+def _is_switch(option: click.Option) -> bool:
+    """Whether the flag alone means true, so that a value needs ``=``."""
+    return option.is_flag or option.type is BOOL
+
+
+_Config = TypeVar("_Config", bound=SimulationConfig)
+
+
+class ConfigCommand(PflagCommand, Generic[_Config]):
+    """A command with one option per field of a configuration class."""
+
+    def __init__(
+        self, name: str, config_class: type[_Config], action: Callable[[_Config], None], help: str
+    ) -> None:
+        """``action`` gets the configuration (unchecked) that the arguments describe."""
+        self.config_class = config_class
+        self._action = action
+        super().__init__(
+            name,
+            params=[ConfigOption(spec) for spec in options_of(config_class)],
+            help=help,
+            epilog="Brackets show what applies when an option is not given. Booleans take a value "
+            "only after an equals sign, as in --flag=false.",
+            callback=self._act,
+        )
+
+    def _act(self, **given: Any) -> None:
+        self._action(self.config_class(**{name: v for name, v in given.items() if v is not None}))

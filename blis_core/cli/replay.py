@@ -1,0 +1,39 @@
+"""``blis replay``: simulate the requests of a recorded trace."""
+
+from __future__ import annotations
+
+from blis_core import log
+from blis_core.cli.options import ConfigCommand
+from blis_core.cli.report import check_writable, show
+from blis_core.config import ReplayConfig
+
+
+def execute(config: ReplayConfig) -> None:
+    """Check, simulate, write the trace, print, write the results file, in this order."""
+    log.set_level(config.log)
+    config.check()
+    check_writable("--results-path", config.results_path)
+    if config.trace_output:
+        for ending in (".yaml", ".csv"):
+            check_writable("--trace-output", config.trace_output + ending)
+
+    from blis_core.run import run_replay
+
+    results = run_replay(config)
+    if config.trace_output:
+        from blis_core.trace.export import export_replayed
+
+        export_replayed(config.trace_output, results.generated)
+    show(results, config.output, replay=True)
+    if config.results_path:
+        from blis_core.results.replay_file import write
+
+        write(config.results_path, results)
+
+
+command = ConfigCommand(
+    "replay",
+    ReplayConfig,
+    execute,
+    help="Simulate the requests of a recorded trace on one or several model instances.",
+)

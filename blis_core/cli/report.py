@@ -1,0 +1,56 @@
+"""What run and replay do with finished results: print them, and write files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from blis_core.errors import BlisError
+
+if TYPE_CHECKING:
+    from blis_core.results.model import Results
+
+
+def check_writable(flag: str, path: str) -> None:
+    """Raise BlisError if ``path`` (given by ``flag``) cannot be written; "" is fine.
+
+    Finding out before a long simulation is kinder than after it.
+    """
+    if not path:
+        return
+    from pathlib import Path
+
+    target = Path(path)
+    folder = target.parent
+    if target.is_dir():
+        raise BlisError(f"{flag}: {path} is a folder; name a file")
+    if target.exists() and not target.is_file():
+        return  # a terminal, a pipe: written to directly
+    if not folder.is_dir():
+        raise BlisError(f"{flag}: folder {folder} does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise BlisError(f"{flag}: no permission to write in folder {folder}")
+
+
+def show(results: Results, form: str, *, replay: bool = False) -> None:
+    """Print ``results`` on stdout. ``form`` is a value of ``--output``."""
+    if form == "auto":
+        form = "table" if sys.stdout.isatty() else "text"
+    if form == "table":
+        from blis_core.results.table import print_table
+
+        print_table(results)
+        return
+    if form == "json":
+        from blis_core.results.as_json import render
+
+        text = render(results)
+    else:
+        from blis_core.results.text import render as render_text
+
+        text = render_text(results, replay=replay)
+    # As bytes, so that names come out the same whatever the locale.
+    click.echo(text.encode("utf-8", "surrogateescape"), nl=False)

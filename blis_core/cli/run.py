@@ -1,0 +1,39 @@
+"""``blis run``: simulate a generated workload."""
+
+from __future__ import annotations
+
+from blis_core import log
+from blis_core.cli.options import ConfigCommand
+from blis_core.cli.report import check_writable, show
+from blis_core.config import RunConfig
+
+
+def execute(config: RunConfig) -> None:
+    """Check, simulate, write the trace, print, write the metrics file, in this order."""
+    log.set_level(config.log)
+    config.check()
+    check_writable("--metrics-path", config.metrics_path)
+    if config.trace_output:
+        for ending in (".yaml", ".csv"):
+            check_writable("--trace-output", config.trace_output + ending)
+
+    from blis_core.run import run_simulation
+
+    results = run_simulation(config)
+    if config.trace_output:
+        from blis_core.trace.export import export_generated
+
+        export_generated(config.trace_output, results.generated, results.workload_seed)
+    show(results, config.output)
+    if config.metrics_path:
+        from blis_core.results.metrics_file import write
+
+        write(config.metrics_path, results)
+
+
+command = ConfigCommand(
+    "run",
+    RunConfig,
+    execute,
+    help="Simulate a generated workload on one or several model instances.",
+)

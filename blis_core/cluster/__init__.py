@@ -1,0 +1,1 @@
+"""Many instances: admission, routing and the shared clock."""

@@ -1,0 +1,102 @@
+"""Built-in routing policies.
+
+A policy is built as ``factory(RoutingSetup)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from blis_core.contracts import FleetView, Request, RoutingDecision, RoutingPolicy, Scorer
+
+if TYPE_CHECKING:
+    from blis_core.contracts import IntArray
+    from blis_core.rng import GoRand
+
+
+@attrs.frozen(kw_only=True)
+class RoutingSetup:
+    """What a routing policy is built from."""
+
+    random: GoRand
+    """The router's stream: one ``intn(m)`` per decision with m >= 2 tied candidates."""
+    scorers: tuple[tuple[Scorer, float], ...] = ()
+    """Scorers with their weights, in configured order (only for policies that use them)."""
+
+
+def _pick(tied: IntArray, random: GoRand) -> int:
+    """One of the tied candidates; draws only if there is a choice."""
+    return int(tied[random.intn(len(tied))] if len(tied) > 1 else tied[0])
+
+
+class RoundRobin(RoutingPolicy):
+    """Each request to the next instance in turn."""
+
+    reads_fleet = False
+
+    def __init__(self, setup: RoutingSetup) -> None:
+        self._count = 0
+
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        """The n-th call goes to instance n modulo the number of candidates."""
+        count = self._count
+        self._count += 1
+        return RoutingDecision(count % len(fleet), f"round-robin[{count}]")
+
+
+class LeastLoaded(RoutingPolicy):
+    """The instance with the smallest load; ties are drawn."""
+
+    def __init__(self, setup: RoutingSetup) -> None:
+        self._random = setup.random
+
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        """Smallest queue_depth + running + in_flight."""
+        load = fleet.load
+        least = load.min()
+        index = _pick((load == least).nonzero()[0], self._random)
+        return RoutingDecision(index, f"least-loaded (load={least})")
+
+
+class AlwaysBusiest(RoutingPolicy):
+    """The instance with the largest load: a deliberately bad policy to measure others against."""
+
+    def __init__(self, setup: RoutingSetup) -> None:
+        pass
+
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        """Largest load, the first of equals."""
+        load = fleet.load
+        index = int(load.argmax())
+        return RoutingDecision(index, f"always-busiest (load={load[index]})")
+
+
+class Weighted(RoutingPolicy):
+    """The instance with the best weighted sum of scores; ties are drawn.
+
+    Scores are clamped to [0, 1]; weights are divided by their sum. Exact float equality decides
+    what a tie is, so terms are added in the configured order.
+    """
+
+    def __init__(self, setup: RoutingSetup) -> None:
+        self._random = setup.random
+        total = 0.0
+        for _, weight in setup.scorers:
+            total += weight
+        self._scorers = [(scorer, weight / total) for scorer, weight in setup.scorers]
+
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        """Largest composite score."""
+        import numpy as np
+
+        composite = np.zeros(len(fleet))
+        for scorer, weight in self._scorers:
+            scores = np.asarray(scorer.score(request, fleet), dtype=np.float64)
+            composite += np.minimum(np.maximum(scores, 0.0), 1.0) * weight
+        best = composite.max()
+        index = _pick((composite == best).nonzero()[0], self._random)
+        for scorer, _ in self._scorers:
+            scorer.routed(request, index)
+        return RoutingDecision(index, f"weighted-scoring (score={best:.3f})", composite)

@@ -1,0 +1,361 @@
+"""Configuration of a simulation: the one table of options.
+
+Adding an option means adding one field here; command line, help, reference pages and checks
+follow from it. Options whose presence matters are ``None`` when not given. Times are us unless
+said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from blis_core.contracts import MAX_INT64
+from blis_core.errors import BlisError
+from blis_core.log import LEVELS
+from blis_core.option import OptionSpec, ValueKind, finite_positive, option, options_of
+
+DEFAULT_LATENCY_MODEL = "roofline"
+DEFAULT_TOTAL_KV_BLOCKS = 1_000_000
+DEFAULT_RATE = 1.0
+DEFAULT_NUM_REQUESTS = 100
+DEFAULT_HORIZON = MAX_INT64
+"""Of ``run``; ``replay`` derives its own from the trace."""
+
+MODEL = "Model and hardware"
+LATENCY = "Latency model"
+KV = "KV cache"
+BATCH = "Batching"
+CLUSTER = "Cluster and policies"
+WORKLOAD = "Workload"
+TRACE = "Trace"
+GENERAL = "Simulation"
+OUTPUT = "Output"
+
+SECTIONS = (MODEL, WORKLOAD, TRACE, LATENCY, KV, BATCH, CLUSTER, GENERAL, OUTPUT)
+"""Headings of help and reference pages, in order."""
+
+
+def _lower(text: Any) -> Any:
+    return text.lower() if isinstance(text, str) else text
+
+
+def _floats(values: Any) -> Any:
+    """Lists become tuples, so that a configuration stays immutable and comparable."""
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        return tuple(values)
+    return values
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class SimulationConfig:
+    """What ``run`` and ``replay`` have in common."""
+
+    model: str = option(
+        ValueKind.TEXT, MODEL, "", "Model to serve, as owner/name (required).", convert=_lower
+    )
+    hardware: str = option(
+        ValueKind.TEXT, MODEL, "", "GPU, spelled as in the catalogue.", implied="catalogue"
+    )
+    tp: int = option(
+        ValueKind.INT,
+        MODEL,
+        0,
+        "GPUs that share one model instance.",
+        implied="catalogue",
+        at_least=0,
+    )
+    vllm_version: str = option(
+        ValueKind.TEXT,
+        MODEL,
+        "",
+        "Serving engine version whose measured coefficients apply (blackbox only).",
+        implied="catalogue",
+    )
+    defaults_filepath: str | None = option(
+        ValueKind.TEXT,
+        MODEL,
+        None,
+        "YAML file whose entries win over the built-in catalogue.",
+        implied="built-in catalogue",
+    )
+    model_config_folder: str = option(
+        ValueKind.TEXT, MODEL, "", "Folder with the model's config.json.", implied="catalogue"
+    )
+    hardware_config: str = option(
+        ValueKind.TEXT, MODEL, "", "JSON file with GPU figures.", implied="catalogue"
+    )
+
+    latency_model: str | None = option(
+        ValueKind.TEXT,
+        LATENCY,
+        None,
+        "Predictor of step times. Coefficients given without this option select blackbox.",
+        implied=DEFAULT_LATENCY_MODEL,
+    )
+    alpha_coeffs: tuple[float, ...] | None = option(
+        ValueKind.FLOATS,
+        LATENCY,
+        None,
+        "Per-request overhead coefficients, separated by commas; need --beta-coeffs.",
+        implied="of the latency model",
+        convert=_floats,
+    )
+    beta_coeffs: tuple[float, ...] | None = option(
+        ValueKind.FLOATS,
+        LATENCY,
+        None,
+        "Step time coefficients, separated by commas; need --alpha-coeffs.",
+        implied="of the latency model",
+        convert=_floats,
+    )
+
+    total_kv_blocks: int | None = option(
+        ValueKind.INT64,
+        KV,
+        None,
+        "KV cache blocks of each instance.",
+        implied="from model and GPU memory",
+        above=0,
+    )
+    block_size_in_tokens: int = option(
+        ValueKind.INT64, KV, 16, "Tokens that one KV block holds.", above=0
+    )
+    gpu_memory_utilization: float = option(
+        ValueKind.FLOAT,
+        KV,
+        0.9,
+        "Share of GPU memory for weights and KV cache; used to size the cache.",
+        above=0,
+        at_most=1,
+    )
+    max_model_len: int | None = option(
+        ValueKind.INT64,
+        KV,
+        None,
+        "Longest request in tokens, prompt and output together; 0 = unlimited.",
+        implied="from the model",
+        at_least=0,
+    )
+    kv_store: str = option(ValueKind.TEXT, KV, "paged", "KV cache implementation.")
+
+    max_num_running_reqs: int = option(
+        ValueKind.INT64, BATCH, 256, "Most requests in a running batch.", above=0
+    )
+    max_num_scheduled_tokens: int = option(
+        ValueKind.INT64, BATCH, 2048, "Most new tokens in one step, over all requests.", above=0
+    )
+    long_prefill_token_threshold: int = option(
+        ValueKind.INT64,
+        BATCH,
+        0,
+        "Most prompt tokens of one request in a step; 0 = off.",
+        at_least=0,
+    )
+
+    num_instances: int = option(
+        ValueKind.INT, CLUSTER, 1, "Model instances that share the traffic.", at_least=1
+    )
+    admission_policy: str = option(
+        ValueKind.TEXT, CLUSTER, "always-admit", "What decides whether a request may enter."
+    )
+    routing_policy: str = option(
+        ValueKind.TEXT, CLUSTER, "round-robin", "What chooses the instance of a request."
+    )
+    routing_scorers: str = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        "",
+        "Scorers of the weighted policy, as name:weight,name:weight.",
+        implied="built-in profile",
+    )
+    priority_policy: str = option(
+        ValueKind.TEXT, CLUSTER, "constant", "How priority changes while a request waits."
+    )
+    scheduler: str = option(ValueKind.TEXT, CLUSTER, "fcfs", "Order of an instance's wait queue.")
+
+    seed: int = option(ValueKind.INT64, GENERAL, 42, "Seed of everything random.")
+    horizon: int | None = option(
+        ValueKind.INT64, GENERAL, None, "End of simulated time in us.", implied="unlimited", above=0
+    )
+    log: str = option(
+        ValueKind.TEXT,
+        GENERAL,
+        "warn",
+        f"Least severe message shown on stderr: {', '.join(LEVELS)}.",
+    )
+    output: str = option(
+        ValueKind.TEXT,
+        OUTPUT,
+        "auto",
+        "Form of the results on stdout; auto = table on a terminal, text otherwise.",
+        choices=("auto", "text", "table", "json"),
+    )
+
+    def __repr__(self) -> str:
+        """Only what differs from the defaults; all of it would fill a screen."""
+        given = [
+            f"{spec.name}={value!r}"
+            for spec in options_of(type(self))
+            if (value := getattr(self, spec.name)) != spec.default
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def check(self) -> None:
+        """Raise BlisError for the first value that is wrong whatever model and files say."""
+        self._check_types()
+        if self.log.lower() not in LEVELS:
+            raise self._spec("log").error(self.log, f"one of {', '.join(LEVELS)}")
+        self._check_inputs()
+        self._check_latency()
+        self._check_workload()
+        for spec in options_of(type(self)):
+            spec.check_range(getattr(self, spec.name))
+
+    @classmethod
+    def _spec(cls, name: str) -> OptionSpec:
+        """The declaration of an option."""
+        return next(spec for spec in options_of(cls) if spec.name == name)
+
+    def _check_types(self) -> None:
+        """Only a library user can get these wrong; the command line has parsed its values."""
+        for spec in options_of(type(self)):
+            spec.check_type(getattr(self, spec.name))
+
+    def _check_inputs(self) -> None:
+        """What must be there before anything else is looked at."""
+        if not self.model:
+            raise BlisError("--model: is required, for example qwen/qwen2.5-7b-instruct")
+
+    def _check_latency(self) -> None:
+        """The latency model's name and coefficients, as far as no other input matters."""
+        if self.latency_model == "":
+            raise BlisError(f"--latency-model: must not be empty (default {DEFAULT_LATENCY_MODEL})")
+        if (self.alpha_coeffs is None) != (self.beta_coeffs is None):
+            given, missing = "--alpha-coeffs", "--beta-coeffs"
+            if self.alpha_coeffs is None:
+                given, missing = missing, given
+            raise BlisError(f"{given}: works only together with {missing}; give both or neither")
+        for name, values in (("alpha", self.alpha_coeffs), ("beta", self.beta_coeffs)):
+            for value in values or ():
+                if not (math.isfinite(value) and value >= 0):
+                    raise BlisError(
+                        f"--{name}-coeffs: every coefficient must be finite and at least 0, "
+                        f"got {value:g}"
+                    )
+
+    def _check_workload(self) -> None:
+        """Where requests come from; nothing to check for both commands alike."""
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class RunConfig(SimulationConfig):
+    """What ``run`` simulates: a generated workload."""
+
+    workload: str = option(
+        ValueKind.TEXT, WORKLOAD, "distribution", "distribution, or a preset of the catalogue."
+    )
+    rate: float | None = option(
+        ValueKind.FLOAT, WORKLOAD, None, "Arrivals per second.", implied=DEFAULT_RATE
+    )
+    num_requests: int | None = option(
+        ValueKind.INT,
+        WORKLOAD,
+        None,
+        "Requests to generate; 0 = as many as arrive before --horizon.",
+        implied=DEFAULT_NUM_REQUESTS,
+        at_least=0,
+    )
+    prefix_tokens: int = option(
+        ValueKind.INT, WORKLOAD, 0, "Length of a prefix that all prompts share.", at_least=0
+    )
+    prompt_tokens: int = option(
+        ValueKind.INT, WORKLOAD, 512, "Mean prompt length, without the prefix."
+    )
+    prompt_tokens_stdev: int = option(
+        ValueKind.INT, WORKLOAD, 256, "Standard deviation of the prompt length."
+    )
+    prompt_tokens_min: int = option(ValueKind.INT, WORKLOAD, 2, "Shortest prompt.")
+    prompt_tokens_max: int = option(ValueKind.INT, WORKLOAD, 7000, "Longest prompt.")
+    output_tokens: int = option(ValueKind.INT, WORKLOAD, 512, "Mean output length.")
+    output_tokens_stdev: int = option(
+        ValueKind.INT, WORKLOAD, 256, "Standard deviation of the output length."
+    )
+    output_tokens_min: int = option(ValueKind.INT, WORKLOAD, 2, "Shortest output.")
+    output_tokens_max: int = option(ValueKind.INT, WORKLOAD, 7000, "Longest output.")
+    timeout: int = option(
+        ValueKind.INT, WORKLOAD, 300, "Seconds after which a client gives up; negative = never."
+    )
+    metrics_path: str = option(
+        ValueKind.TEXT, OUTPUT, "", "JSON file to write, with one entry per request."
+    )
+    trace_output: str = option(
+        ValueKind.TEXT, OUTPUT, "", "Write the requests to PREFIX.yaml and PREFIX.csv."
+    )
+
+    def _check_workload(self) -> None:
+        self._spec("num_requests").check_range(self.num_requests)
+        self._spec("prefix_tokens").check_range(self.prefix_tokens)
+        # A preset brings its own lengths, but takes the rate from here.
+        rate = DEFAULT_RATE if self.rate is None else self.rate
+        if not finite_positive(rate):
+            raise BlisError(f"--rate: must be finite and greater than 0 requests/s, got {rate:g}")
+        if self.workload == "distribution":
+            self._check_lengths("prompt")
+            self._check_lengths("output")
+        if self.timeout == 0:
+            raise BlisError("--timeout: must not be 0; use a negative value for no time limit")
+        count = DEFAULT_NUM_REQUESTS if self.num_requests is None else self.num_requests
+        if count == 0 and (self.horizon is None or self.horizon == MAX_INT64):
+            raise BlisError("--num-requests: 0 needs an end of time; give --horizon, or a number")
+
+    def _check_lengths(self, side: str) -> None:
+        """The four figures of one length distribution, in the order of the reference."""
+        mean, stdev, low, high = (
+            getattr(self, f"{side}_tokens{suffix}") for suffix in ("", "_stdev", "_min", "_max")
+        )
+        flag = f"--{side}-tokens"
+        for name, value in ((f"{flag}-min", low), (f"{flag}-max", high)):
+            if value < 1:
+                raise BlisError(f"{name}: must be at least 1, got {value}")
+        if stdev < 0:
+            raise BlisError(f"{flag}-stdev: must be at least 0, got {stdev}")
+        if low > high:
+            raise BlisError(f"{flag}-min: {low} is above {flag}-max {high}")
+        for name, value in ((flag, mean), (f"{flag}-stdev", stdev)):
+            if not low <= value <= high:
+                raise BlisError(
+                    f"{name}: must be between {flag}-min ({low}) and {flag}-max ({high}), "
+                    f"got {value}"
+                )
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class ReplayConfig(SimulationConfig):
+    """What ``replay`` simulates: a recorded trace."""
+
+    trace_header: str = option(ValueKind.TEXT, TRACE, "", "Header (YAML) of the trace (required).")
+    trace_data: str = option(ValueKind.TEXT, TRACE, "", "Rows (CSV) of the trace (required).")
+    session_mode: str = option(
+        ValueKind.TEXT,
+        TRACE,
+        "fixed",
+        "When later rounds of a session arrive; fixed = as recorded.",
+        choices=("fixed",),
+    )
+    results_path: str = option(
+        ValueKind.TEXT, OUTPUT, "", "JSON file to write for calibrate, with one entry per request."
+    )
+    trace_output: str = option(
+        ValueKind.TEXT, OUTPUT, "", "Write the replayed requests to PREFIX.yaml and PREFIX.csv."
+    )
+
+    def _check_inputs(self) -> None:
+        for name in ("trace_header", "trace_data"):
+            if not getattr(self, name):
+                flag = self._spec(name).flag
+                raise BlisError(f"{flag}: name the trace file to replay")
+        super()._check_inputs()

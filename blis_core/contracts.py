@@ -1,0 +1,561 @@
+"""The types that every part of BLIS shares: value types and the interfaces of extensions.
+
+Conventions: times are integer microseconds (suffix ``_us`` or named after an instant), lengths are
+tokens, KV memory is counted in blocks. Importing this module must stay cheap, so numpy is imported
+only where an array is made.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import attrs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from blis_core.rng import GoRand
+
+    IntArray = npt.NDArray[np.int64]
+    FloatArray = npt.NDArray[np.float64]
+    TokenArray = npt.NDArray[np.int32]
+
+MAX_INT64 = 2**63 - 1
+"""Latest representable time; also the default horizon ("never")."""
+
+
+# ---------------------------------------------------------------------------------- descriptions
+
+
+@attrs.frozen(kw_only=True)
+class ModelDescription:
+    """Architecture figures of a language model. Integers unless noted; 0 means absent."""
+
+    layers: int = 0
+    hidden: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    vocab: int = 0
+    ffn: int = 0
+    bytes_per_value: float = 0.0
+    """Bytes of one activation or KV value (from the dtype)."""
+    weight_bytes: float = 0.0
+    """Bytes of one quantised weight; 0 = not quantised, use ``bytes_per_value``."""
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    interleave_step: int = 0
+    dense_ffn: int = 0
+    activation: str = ""
+
+    @property
+    def effective_weight_bytes(self) -> float:
+        """Bytes of one weight as stored."""
+        return self.weight_bytes if self.weight_bytes > 0 else self.bytes_per_value
+
+    @property
+    def moe_layers(self) -> int:
+        """Layers with routed experts (0 for a dense model)."""
+        if self.experts <= 1:
+            return 0
+        return (
+            self.layers // (self.interleave_step + 1) if self.interleave_step > 0 else self.layers
+        )
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without routed experts."""
+        return self.layers - self.moe_layers
+
+
+@attrs.frozen(kw_only=True)
+class HardwareDescription:
+    """Figures of one GPU."""
+
+    name: str = ""
+    fp16_tflops: float = 0.0
+    fp8_tflops: float = 0.0
+    """Peak FP8 rate in TFLOP/s; 0 = no native FP8."""
+    hbm_tb_s: float = 0.0
+    """Memory bandwidth in 10^12 byte/s."""
+    mfu_prefill: float = 0.0
+    mfu_decode: float = 0.0
+    memory_gib: float = 0.0
+    """Device memory in GiB; 0 = unknown."""
+
+
+# ------------------------------------------------------------------------------------- requests
+
+QUEUED, RUNNING, COMPLETED, TIMED_OUT = "queued", "running", "completed", "timed_out"
+
+
+class Request:
+    """One inference request: what the workload says of it, then what the engine learns.
+
+    ``tokens`` holds prompt and output token ids in one int32 array (the prompt first); it may be
+    dropped (``None``) once its block keys are known. Policies must not read ``output_len``.
+    """
+
+    __slots__ = (
+        "arrival",
+        "assigned",
+        "audio_tokens",
+        "client",
+        "deadline",
+        "e2e",
+        "engine",
+        "gateway_dispatch",
+        "gateway_enqueue",
+        "id",
+        "image_tokens",
+        "itl_count",
+        "itl_sum",
+        "keys",
+        "length_capped",
+        "max_output",
+        "model",
+        "output_keys",
+        "output_len",
+        "prefix_group",
+        "prefix_length",
+        "priority",
+        "prompt_len",
+        "reason_ratio",
+        "round_index",
+        "scheduling_delay",
+        "session",
+        "slo_class",
+        "state",
+        "streaming",
+        "tenant",
+        "text_tokens",
+        "tokens",
+        "ttft",
+        "video_tokens",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        arrival: int,
+        tokens: TokenArray | None,
+        prompt_len: int,
+        output_len: int,
+        *,
+        max_output: int = 0,
+        deadline: int = 0,
+        client: str = "",
+        tenant: str = "",
+        slo_class: str = "",
+        session: str = "",
+        round_index: int = 0,
+        prefix_group: str = "",
+        prefix_length: int = 0,
+        streaming: bool = False,
+        text_tokens: int = 0,
+        image_tokens: int = 0,
+        audio_tokens: int = 0,
+        video_tokens: int = 0,
+        reason_ratio: float = 0.0,
+        model: str = "",
+    ) -> None:
+        self.id = id
+        self.arrival = arrival
+        self.tokens = tokens
+        self.prompt_len = prompt_len
+        self.output_len = output_len
+        self.max_output = max_output  # client budget; 0 = none
+        self.deadline = deadline  # absolute; 0 = none
+        self.client = client
+        self.tenant = tenant
+        self.slo_class = slo_class
+        self.session = session
+        self.round_index = round_index
+        self.prefix_group = prefix_group
+        self.prefix_length = prefix_length
+        self.streaming = streaming
+        self.text_tokens = text_tokens
+        self.image_tokens = image_tokens
+        self.audio_tokens = audio_tokens
+        self.video_tokens = video_tokens
+        self.reason_ratio = reason_ratio
+        self.model = model
+        # ---- filled in by the simulation
+        self.state = QUEUED
+        self.keys: Sequence[int] | None = None  # block keys of prompt ++ output (kv.chains)
+        self.output_keys: Sequence[int] | None = None  # block keys of the output taken alone
+        self.priority = 0.0
+        self.assigned = ""  # id of the instance
+        self.ttft = -1  # us after arrival; -1 = no first token yet
+        self.itl_sum = 0
+        self.itl_count = 0
+        self.e2e = -1  # us; -1 = did not complete
+        self.scheduling_delay = -1  # us; -1 = never scheduled
+        self.length_capped = False
+        self.gateway_enqueue = 0
+        self.gateway_dispatch = 0
+        self.engine: Any = None  # private state of the instance that runs it
+
+    def __repr__(self) -> str:
+        return f"Request({self.id!r}, arrival={self.arrival}, {self.prompt_len}+{self.output_len})"
+
+
+# -------------------------------------------------------------------------------- latency models
+
+
+class PrefillChunk(NamedTuple):
+    """One request's share of a step while it is in prefill."""
+
+    context: int
+    """Prompt tokens processed before this step."""
+    new_tokens: int
+    prompt_len: int
+
+
+class BatchShape(NamedTuple):
+    """One batch step, by aggregates. Members without tokens in this step are not part of it."""
+
+    prefills: tuple[PrefillChunk, ...] = ()
+    """In batch order."""
+    decodes: int = 0
+    """Members that decode one token each."""
+    decode_context_sum: int = 0
+    """Sum over the decodes of their progress (prompt plus generated tokens) before this step."""
+
+
+@attrs.frozen(kw_only=True)
+class LatencySetup:
+    """What a latency model is built from. ``model`` and ``hardware`` are None only for a backend
+    that declares ``analytical = False``."""
+
+    backend: str
+    model: ModelDescription | None = None
+    hardware: HardwareDescription | None = None
+    tp: int = 0
+    """Tensor parallel degree."""
+    alpha: tuple[float, ...] = (0.0, 0.0, 0.0)
+    beta: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+
+@attrs.frozen(kw_only=True)
+class CoefficientQuery:
+    """What a backend may look its coefficients up by."""
+
+    model: str
+    """Lower-case model name."""
+    gpu: str
+    tp: int
+    version: str
+    """Serving engine version, for example ``vllm/vllm-openai:v0.11.0``."""
+    sections: dict[str, Any]
+    """Contents of the user's defaults file by top-level key (empty without such a file)."""
+
+
+class LatencyModel(ABC):
+    """Duration of batch steps and the overheads of a request. Immutable, no randomness.
+
+    An author must write ``step_time`` only. The constructor takes a :class:`LatencySetup` and
+    raises :class:`blis_core.errors.BlisError` for figures that it cannot work with.
+    """
+
+    analytical: ClassVar[bool] = True
+    """True: needs GPU, TP, model config and hardware figures; KV blocks and the maximum model
+    length are derived from them. False: works from coefficients alone."""
+    accepts_coefficients: ClassVar[bool] = True
+    """False: giving --alpha-coeffs/--beta-coeffs together with this backend is an error."""
+
+    def __init__(self, setup: LatencySetup) -> None:  # noqa: B027 - optional to override
+        pass
+
+    @classmethod
+    def default_coefficients(
+        cls, query: CoefficientQuery
+    ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """(alpha, beta) when the user gave none; None = the backend has no use for them.
+
+        Raises BlisError when there are none for this model, GPU, TP and version.
+        """
+        return None
+
+    @abstractmethod
+    def step_time(self, shape: BatchShape) -> int:
+        """Duration of one step in us, at least 1 for every shape, the empty one included."""
+
+    def decode_times(self, decodes: int, context_sum: int, steps: int) -> IntArray:
+        """Durations (int64, length ``steps``) of consecutive pure decode steps with constant
+        membership: ``context_sum`` grows by ``decodes`` from one step to the next."""
+        import numpy as np
+
+        step = self.step_time
+        return np.array(
+            [step(BatchShape((), decodes, context_sum + j * decodes)) for j in range(steps)],
+            dtype=np.int64,
+        )
+
+    def queueing_time(self, prompt_len: int) -> int:
+        """Delay in us from arrival at the instance to entering its wait queue."""
+        return 0
+
+    def output_token_time(self) -> int:
+        """us added to the first-token time and to each inter-token latency; not to the clock."""
+        return 0
+
+    def completion_time(self) -> int:
+        """us added to the end-to-end latency of a request with at least one output token."""
+        return 0
+
+
+# --------------------------------------------------------------------------------------- routing
+
+
+class FleetView(ABC):
+    """The instances that can serve one request, as a struct of arrays in instance order.
+
+    The arrays are read-only for policies. They are as stale as the configuration says.
+    """
+
+    ids: Sequence[str]
+    queue_depth: IntArray
+    """Waiting requests."""
+    running: IntArray
+    """Requests in the running batch."""
+    in_flight: IntArray
+    """Requests routed there and not yet finished; always current."""
+    kv_utilization: FloatArray
+    """Used blocks / all blocks, in [0, 1]."""
+    free_blocks: IntArray
+
+    @property
+    def load(self) -> IntArray:
+        """queue_depth + running + in_flight (queued and running requests count twice)."""
+        return self.queue_depth + self.running + self.in_flight
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @abstractmethod
+    def cached_blocks(self, request: Request) -> IntArray:
+        """Per instance, how many leading full blocks of the prompt its KV cache holds."""
+
+
+class Scorer(ABC):
+    """Rates the candidate instances for a request; higher is better."""
+
+    @abstractmethod
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """One float in [0, 1] per instance of ``fleet``, in order. Must not change ``fleet``."""
+
+    def routed(self, request: Request, index: int) -> None:  # noqa: B027 - optional to override
+        """Told after each decision: ``request`` went to instance ``index`` of the fleet view."""
+
+
+class RoutingDecision(NamedTuple):
+    """Outcome of a routing policy."""
+
+    target: int
+    """Position in the fleet view."""
+    reason: str
+    scores: FloatArray | None = None
+
+
+class RoutingPolicy(ABC):
+    """Chooses the instance for a request."""
+
+    reads_fleet: ClassVar[bool] = True
+    """False: the choice depends on nothing but the sequence of requests."""
+
+    @abstractmethod
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        """Choose among the (at least one) instances of ``fleet``."""
+
+
+class AdmissionPolicy(ABC):
+    """Decides whether a request enters the cluster."""
+
+    reads_fleet: ClassVar[bool] = True
+
+    @abstractmethod
+    def admit(self, request: Request, fleet: FleetView, now: int) -> str | None:
+        """None = admitted; otherwise the reason of the rejection."""
+
+
+class Scheduler(ABC):
+    """Order of an instance's wait queue."""
+
+    fcfs: ClassVar[bool] = False
+    """True: arrival order with preempted requests in front; ``key`` is then not used."""
+
+    def __init__(self, priority: PriorityPolicy) -> None:
+        self.priority = priority
+
+    @abstractmethod
+    def key(self, request: Request) -> Any:
+        """Sort key, smaller is served earlier. Unique and constant while the request waits."""
+
+
+@attrs.frozen
+class PriorityPolicy:
+    """Priority of a waiting request as a function of its age: ``sign * 1e-6 * age``.
+
+    ``sign`` is 0 (constant), 1 (older first) or -1 (younger first).
+    """
+
+    name: str
+    sign: int
+
+
+# -------------------------------------------------------------------------------------- samplers
+
+
+class ArrivalSampler(ABC):
+    """Inter-arrival times in us (>= 1; 0 = exhausted)."""
+
+    @abstractmethod
+    def sample(self, rng: GoRand, n: int) -> list[int]:
+        """``n`` successive draws; the same numbers as n single ones."""
+
+    def next(self, rng: GoRand) -> int:
+        """One draw."""
+        return self.sample(rng, 1)[0]
+
+
+class LengthSampler(ABC):
+    """Prompt or output lengths in tokens."""
+
+    @abstractmethod
+    def sample(self, rng: GoRand, n: int) -> list[int]:
+        """``n`` successive draws; the same numbers as n single ones."""
+
+    def next(self, rng: GoRand) -> int:
+        """One draw."""
+        return self.sample(rng, 1)[0]
+
+
+@attrs.frozen(kw_only=True)
+class ArrivalSetup:
+    """What an arrival sampler is built from."""
+
+    rate_per_us: float
+    cv: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class LengthSetup:
+    """What a length sampler is built from."""
+
+    params: dict[str, float]
+
+
+# -------------------------------------------------------------------------------------- KV store
+
+
+class KVSequence:
+    """The KV blocks of one running request, as a store sees it."""
+
+    __slots__ = ("blocks", "keys", "rank")
+
+    def __init__(self, keys: Sequence[int], rank: int) -> None:
+        self.keys = keys
+        """Key of the i-th block of ``blocks`` once it is full (see kv.chains)."""
+        self.rank = rank
+        """Admission order; within a step smaller ranks come first."""
+        self.blocks: list[int] = []
+
+
+class KVStore(ABC):
+    """Paged KV memory of one instance with automatic prefix caching.
+
+    Built as ``factory(total_blocks, block_size)``. Positions count the tokens of prompt ++ output;
+    a new block is needed exactly when a position is a multiple of ``block_size``. A call that
+    returns False has changed nothing, unless ``refusals_are_pure`` is False.
+    """
+
+    block_size: int
+    total_blocks: int
+    used_blocks: int
+    """Blocks that running requests hold."""
+    refusals_are_pure: ClassVar[bool] = True
+    """False: a refused ``admit`` has effects, so it must be tried at every step."""
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that no running request holds (cached ones included)."""
+        return self.total_blocks - self.used_blocks
+
+    @abstractmethod
+    def match(self, keys: Sequence[int], blocks: int) -> list[int]:
+        """Ids of the longest run of cached blocks among the first ``blocks`` keys."""
+
+    @abstractmethod
+    def can_admit(self, hit: list[int], new_tokens: int) -> bool:
+        """Whether ``admit`` would succeed now."""
+
+    @abstractmethod
+    def admit(self, seq: KVSequence, hit: list[int], new_tokens: int) -> bool:
+        """Claim the blocks ``hit`` and store ``new_tokens`` prompt tokens behind them."""
+
+    @abstractmethod
+    def extend(self, seq: KVSequence, start: int, end: int) -> bool:
+        """Store the prompt tokens of positions ``start..end-1`` of a running request."""
+
+    @abstractmethod
+    def append(self, seq: KVSequence, position: int) -> bool:
+        """Store one generated token at ``position``."""
+
+    @abstractmethod
+    def release(self, seq: KVSequence) -> None:
+        """Give all blocks of ``seq`` back, the last first."""
+
+    def reach(self, groups: Sequence[Sequence[KVSequence]], start: int, steps: int) -> int:
+        """How many of ``steps`` decode steps the free blocks last for.
+
+        ``groups[k]`` holds, by rank, the members that need a block in each step whose number is
+        congruent to k modulo the block size; the steps are numbered from ``start``.
+        """
+        size = self.block_size
+        free = self.free_blocks
+        per_cycle = sum(map(len, groups))
+        if per_cycle * (steps // size + 1) <= free:
+            return steps
+        for step in range(steps):
+            free -= len(groups[(start + step) % size])
+            if free < 0:
+                return step
+        return steps
+
+    def advance(self, groups: Sequence[Sequence[KVSequence]], start: int, steps: int) -> None:
+        """Store the tokens of ``steps`` decode steps, in batch order within each step.
+
+        All members of ``groups`` (as in ``reach``) decode one token per step; ``reach`` has said
+        that the blocks suffice. The default does it token by token through ``append``; a store
+        that cares for speed overrides it.
+        """
+        size = self.block_size
+        members = sorted(
+            (seq.rank, phase, seq) for phase, group in enumerate(groups) for seq in group
+        )
+        for step in range(start, start + steps):
+            for _, phase, seq in members:
+                # the position modulo the block size is all that is known here, and enough
+                if not self.append(seq, (step - phase) % size):
+                    raise RuntimeError("a KV store refused a block that it had promised")
+
+    @abstractmethod
+    def hit_rate(self) -> float:
+        """Hit blocks / (hit + newly taken blocks), 0 if none."""
+
+    def thrashing_rate(self) -> float:
+        """Evictions from a second tier / stores into it; 0 with one tier."""
+        return 0.0
+
+
+class SequenceSource(ABC):
+    """Where requests come from."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Request]:
+        """Requests in arrival order."""

@@ -1,0 +1,318 @@
+"""From a configuration to what will run: model, GPU, latency model, KV blocks, lengths.
+
+Each resolved value remembers where it came from. Nothing here simulates anything, and everything
+is checked before the first event.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from blis_core import log
+from blis_core.catalog.defaults import Defaults, load_defaults
+from blis_core.catalog.hardware import find_gpu
+from blis_core.catalog.huggingface import Config, describe, max_model_length, parse_kv_parameters
+from blis_core.catalog.kv_capacity import total_blocks
+from blis_core.catalog.models import find_config
+from blis_core.config import DEFAULT_LATENCY_MODEL, DEFAULT_TOTAL_KV_BLOCKS, SimulationConfig
+from blis_core.contracts import (
+    CoefficientQuery,
+    HardwareDescription,
+    LatencyModel,
+    LatencySetup,
+    ModelDescription,
+    PriorityPolicy,
+    Scheduler,
+    Scorer,
+)
+from blis_core.engine.formation import Limits
+from blis_core.engine.schedulers import PRIORITY_POLICIES
+from blis_core.errors import BlisError
+from blis_core.plugins import get_registry
+
+DEFAULT_SCORERS = "precise-prefix-cache:2,queue-depth:1,kv-utilization:1"
+"""Profile of the weighted policy if the user names no scorers."""
+
+
+@attrs.frozen(kw_only=True)
+class Deployment:
+    """A resolved configuration."""
+
+    model: str
+    """Lower-case name of the served model."""
+    gpu: str
+    tp: int
+    backend: str
+    setup: LatencySetup
+    total_blocks: int
+    block_size: int
+    limits: Limits
+    priority: PriorityPolicy
+    resolution: tuple[tuple[str, str, str], ...]
+    """(name, value, origin) of everything that was derived."""
+
+    def latency_model(self) -> LatencyModel:
+        """The latency model; instances may share it."""
+        model: LatencyModel = get_registry().create("latency-model", self.backend, self.setup)
+        return model
+
+
+class _Resolver:
+    """Collects resolved values with their origins."""
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self.config = config
+        path = config.defaults_filepath
+        self.defaults: Defaults = load_defaults(path if path is not None else "defaults.yaml")
+        self.model = config.model.lower()
+        self.resolution: list[tuple[str, str, str]] = []
+
+    def note(self, name: str, value: object, origin: str) -> None:
+        self.resolution.append((name, str(value), origin))
+        log.info(f"{name} = {value} ({origin})")
+
+    # ----------------------------------------------------------------------- model and GPU
+
+    def place(self) -> tuple[str, int, str]:
+        """GPU, TP and serving version: the flag, else the catalogue entry of the model."""
+        config, entry = self.config, self.defaults.model(self.model)
+        origin = f"catalogue entry of {self.model}"
+        gpu, tp, version = config.hardware, config.tp, config.vllm_version
+        if entry is not None:
+            if not gpu and entry.gpu:
+                gpu = entry.gpu
+                self.note("hardware", gpu, origin)
+            if not tp and entry.tp:
+                tp = entry.tp
+                self.note("tp", tp, origin)
+            if not version and entry.version:
+                version = entry.version
+        return gpu, tp, version
+
+    def describe_model(self) -> tuple[Config, ModelDescription]:
+        entry = self.defaults.model(self.model)
+        found = find_config(
+            self.model,
+            folder=self.config.model_config_folder,
+            beside=self.defaults.base,
+            hf_repo=(entry.hf_repo if entry is not None else "") or "",
+        )
+        self.note("model config", self.model, found.source)
+        description, warnings = describe(found.config, self.model)
+        for warning in warnings:
+            log.warning(warning)
+        return found.config, description
+
+    def describe_gpu(self, gpu: str) -> HardwareDescription:
+        return find_gpu(gpu, self.config.hardware_config, beside=self.defaults.base)
+
+    # ------------------------------------------------------------------------- coefficients
+
+    def coefficients(
+        self, factory: Any, backend: str, gpu: str, tp: int, version: str
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        config = self.config
+        zeros = (0.0, 0.0, 0.0)
+        if config.alpha_coeffs is not None and config.beta_coeffs is not None:
+            if not getattr(factory, "accepts_coefficients", True):
+                raise BlisError(
+                    f"--latency-model {backend} has no use for --alpha-coeffs and --beta-coeffs:"
+                    " leave them out, or choose a backend that is built on coefficients"
+                )
+            return config.alpha_coeffs, config.beta_coeffs
+        look_up = getattr(factory, "default_coefficients", None)
+        if look_up is None:
+            return zeros, zeros
+        found = look_up(
+            CoefficientQuery(
+                model=self.model,
+                gpu=gpu,
+                tp=tp,
+                version=version,
+                sections=self.defaults.sections,
+            )
+        )
+        if found is None:
+            return zeros, zeros
+        alpha, beta = found
+        if not any(alpha):
+            log.warning(
+                f"all alpha coefficients of {backend} are 0: queueing and output processing take"
+                " no time"
+            )
+        return alpha, beta
+
+    # ------------------------------------------------------------------------ memory, length
+
+    def blocks(
+        self,
+        config: Config,
+        description: ModelDescription,
+        hardware: HardwareDescription,
+        tp: int,
+    ) -> int:
+        options = self.config
+        try:
+            blocks = total_blocks(
+                description,
+                hardware,
+                parse_kv_parameters(config),
+                tp=tp,
+                block_size=options.block_size_in_tokens,
+                utilization=options.gpu_memory_utilization,
+            )
+        except BlisError as problem:
+            # the reference goes on with its default, and so must the numbers: quirk 03-10
+            log.warning(
+                f"the KV cache size could not be computed, so {DEFAULT_TOTAL_KV_BLOCKS} blocks are"
+                f" assumed, which no GPU may have (give --total-kv-blocks): {problem}"
+            )
+            self.note("total-kv-blocks", DEFAULT_TOTAL_KV_BLOCKS, "assumed")
+            return DEFAULT_TOTAL_KV_BLOCKS
+        self.note("total-kv-blocks", blocks, "model and GPU memory")
+        return blocks
+
+    def longest(self, config: Config, blocks: int) -> int:
+        """Maximum model length of an analytical backend."""
+        options = self.config
+        longest = options.max_model_len
+        if longest is None:
+            longest = max_model_length(config)
+            self.note("max-model-len", longest or "unlimited", "model config")
+        size = options.block_size_in_tokens
+        if longest > 0 and -(-longest // size) > blocks:
+            log.warning(
+                f"the maximum model length {longest} does not fit into {blocks} KV blocks of"
+                f" {size} tokens; {blocks * size} is used"
+            )
+            longest = blocks * size
+            self.note("max-model-len", longest, "KV cache size")
+        return longest
+
+
+def resolve(config: SimulationConfig) -> Deployment:
+    """Resolve everything that depends on model, GPU and files. BlisError for what cannot be."""
+    resolver = _Resolver(config)
+    registry = get_registry()
+    backend = config.latency_model
+    if backend is None:
+        backend = DEFAULT_LATENCY_MODEL if config.alpha_coeffs is None else "blackbox"
+        if config.alpha_coeffs is not None:
+            resolver.note("latency-model", backend, "coefficients given")
+    factory = registry.factory("latency-model", backend)
+    gpu, tp, version = resolver.place()
+    blocks = config.total_kv_blocks
+    longest = config.max_model_len or 0
+    description: ModelDescription | None = None
+    hardware: HardwareDescription | None = None
+    if getattr(factory, "analytical", True):
+        missing = [
+            flag for flag, value in (("--hardware", gpu), ("--tp", tp)) if not value or value == "0"
+        ]
+        if missing or tp < 0:
+            raise BlisError(
+                f"latency model {backend} needs {' and '.join(missing) or 'a positive --tp'}:"
+                f" the catalogue has no defaults for {resolver.model}"
+            )
+        alpha, beta = resolver.coefficients(factory, backend, gpu, tp, version)
+        model_config, description = resolver.describe_model()
+        hardware = resolver.describe_gpu(gpu)
+        if blocks is None:
+            blocks = resolver.blocks(model_config, description, hardware, tp)
+        longest = resolver.longest(model_config, blocks)
+    else:
+        alpha, beta = resolver.coefficients(factory, backend, gpu, tp, version)
+        if blocks is None:
+            blocks = _blocks_if_known(resolver, gpu, tp)
+    return Deployment(
+        model=resolver.model,
+        gpu=gpu,
+        tp=tp,
+        backend=backend,
+        setup=LatencySetup(
+            backend=backend,
+            model=description,
+            hardware=hardware,
+            tp=tp,
+            alpha=alpha,
+            beta=beta,
+        ),
+        total_blocks=blocks,
+        block_size=config.block_size_in_tokens,
+        limits=Limits(
+            max_running=config.max_num_running_reqs,
+            max_tokens=config.max_num_scheduled_tokens,
+            long_prefill=config.long_prefill_token_threshold,
+            max_model_len=longest,
+        ),
+        priority=priority_policy(config.priority_policy),
+        resolution=tuple(resolver.resolution),
+    )
+
+
+def _blocks_if_known(resolver: _Resolver, gpu: str, tp: int) -> int:
+    """KV blocks for a backend that works without model and GPU figures, if they can be found."""
+    try:
+        model_config, description = resolver.describe_model()
+        hardware = resolver.describe_gpu(gpu)
+    except BlisError as problem:
+        log.warning(
+            f"the KV cache size could not be computed, so {DEFAULT_TOTAL_KV_BLOCKS} blocks are"
+            f" assumed (give --total-kv-blocks): {problem}"
+        )
+        return DEFAULT_TOTAL_KV_BLOCKS
+    return resolver.blocks(model_config, description, hardware, tp)
+
+
+def priority_policy(name: str) -> PriorityPolicy:
+    """The priority policy of that name ("" = constant)."""
+    try:
+        return PRIORITY_POLICIES[name or "constant"]
+    except KeyError:
+        raise BlisError(
+            f"--priority-policy: {name!r} is unknown; choose {', '.join(sorted(PRIORITY_POLICIES))}"
+        ) from None
+
+
+def scheduler(name: str, priority: PriorityPolicy) -> Scheduler:
+    """A scheduler ("" = fcfs)."""
+    made: Scheduler = get_registry().create("scheduler", name or "fcfs", priority)
+    return made
+
+
+def parse_scorers(text: str, flag: str = "--routing-scorers") -> list[tuple[str, float]]:
+    """``name:weight,name:weight`` as pairs. Names are checked against the registry later."""
+    from blis_core.go_text import parse_float
+
+    pairs: list[tuple[str, float]] = []
+    for item in text.split(","):
+        name, colon, weight_text = (part.strip() for part in item.partition(":"))
+        if not colon or not name:
+            raise BlisError(f"{flag}: {item.strip()!r} is not of the form name:weight")
+        try:
+            weight = parse_float(weight_text)
+        except ValueError:
+            weight = float("nan")
+        if not 0 < weight < float("inf"):
+            raise BlisError(f"{flag}: the weight of {name} must be a number greater than 0")
+        if any(name == known for known, _ in pairs):
+            raise BlisError(f"{flag}: {name} is listed twice")
+        pairs.append((name, weight))
+    return pairs
+
+
+def scorers(text: str) -> tuple[tuple[Scorer, float], ...]:
+    """Scorers of the weighted policy with their weights."""
+    registry = get_registry()
+    return tuple(
+        (registry.create("scorer", name), weight)
+        for name, weight in parse_scorers(text or DEFAULT_SCORERS)
+    )
+
+
+def defaults_folder(config: SimulationConfig) -> Path | None:
+    """Folder of the user's defaults file, if there is one."""
+    return load_defaults(config.defaults_filepath or "defaults.yaml").folder

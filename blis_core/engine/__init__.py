@@ -1,0 +1,1 @@
+"""One serving instance: batch formation, the step loop, metrics of a request."""

@@ -1,0 +1,180 @@
+"""The running batch of an instance, by aggregates.
+
+A member in decode phase is described by the step at which it joined: its progress before step j is
+``j - offset``. So the batch keeps a count and one sum for all decodes, a heap of the steps at which
+members finish, and for each phase of the block size the members that need a KV block in such steps.
+Nothing here is touched per token. Members in prefill, and those that a spent token budget leaves
+idle ("parked"), are few and explicit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Sequence
+from itertools import islice
+from operator import attrgetter
+
+from blis_core.contracts import KVSequence, Request
+from blis_core.engine.steplog import StepLog
+
+_by_rank = attrgetter("rank")
+PREFILL, DECODE, PARKED = 0, 1, 2
+
+
+class Member(KVSequence):
+    """A request in the running batch."""
+
+    __slots__ = (
+        "begun",
+        "finish",
+        "offset",
+        "opened",
+        "phase",
+        "progress",
+        "ranges",
+        "request",
+        "target",
+    )
+
+    def __init__(self, request: Request, keys: Sequence[int], rank: int, target: int) -> None:
+        super().__init__(keys, rank)
+        self.request = request
+        self.target = target
+        """Progress at which the request is done."""
+        self.phase = PREFILL
+        self.progress = 0
+        """Tokens processed; kept up to date only while not decoding."""
+        self.offset = 0
+        """While decoding: progress before step j is j - offset."""
+        self.finish = -1
+        """While decoding: number of the last step."""
+        self.begun = 0
+        """While decoding: number of the first step of the current range."""
+        self.opened = 0
+        """While decoding: StepLog.total when the current range began."""
+        self.ranges: list[tuple[int, int]] | None = None
+        """Finished ranges of decode steps, if it was ever parked."""
+
+
+class RunningBatch:
+    """Members of the batch, in order of admission (rank)."""
+
+    def __init__(self, block_size: int, log: StepLog) -> None:
+        self.members: dict[int, Member] = {}
+        self.prefilling: list[Member] = []
+        self.parked: list[Member] = []
+        self.groups: list[list[Member]] = [[] for _ in range(block_size)]
+        """groups[k]: decodes that need a block in steps congruent to k, by rank."""
+        self.decodes = 0
+        self.context = 0
+        """Sum of the progress of all decodes before the next step."""
+        self.last_rank = 0
+        """No decode has a larger rank."""
+        self.version = 0
+        """Changes whenever a decode joins or leaves."""
+        self._block_size = block_size
+        self._finishing: list[tuple[int, int, int, Member]] = []
+        self._pushed = 0
+        self._log = log
+
+    @property
+    def next_step(self) -> int:
+        """Number of the next step."""
+        return self._log.steps
+
+    def begin_decode(self, member: Member, progress: int) -> None:
+        """From the next step on the member decodes."""
+        step = self._log.steps
+        offset = step - progress
+        self.version += 1
+        member.phase = DECODE
+        member.offset = offset
+        member.begun = step
+        member.opened = self._log.total
+        member.finish = finish = member.target + offset - 1
+        self._pushed += 1  # a member that was parked may be in the heap twice
+        heapq.heappush(self._finishing, (finish, member.rank, self._pushed, member))
+        group = self.groups[offset % self._block_size]
+        if group and group[-1].rank > member.rank:
+            insort(group, member, key=_by_rank)
+        else:
+            group.append(member)
+        self.decodes += 1
+        self.context += progress
+        if member.rank > self.last_rank:
+            self.last_rank = member.rank
+
+    def end_decode(self, member: Member) -> None:
+        """Stop decoding before the next step; ``progress`` is set, the range of steps ends."""
+        step = self._log.steps
+        self.version += 1
+        member.progress = progress = step - member.offset
+        member.finish = -1
+        self.groups[member.offset % self._block_size].remove(member)
+        self.decodes -= 1
+        self.context -= progress
+        request = member.request
+        request.itl_sum += self._log.total - member.opened
+        request.itl_count += step - member.begun
+        if member.ranges is not None:
+            member.ranges.append((member.begun, step))
+
+    def park(self, member: Member) -> None:
+        """Keep a decode in the batch without giving it tokens."""
+        if member.ranges is None:
+            member.ranges = []
+        self.end_decode(member)
+        member.phase = PARKED
+        insort(self.parked, member, key=_by_rank)
+
+    def unpark_all(self) -> None:
+        """Let all parked members decode again."""
+        parked, self.parked = self.parked, []
+        for member in parked:
+            self.begin_decode(member, member.progress)
+
+    def only_tail_parked(self, active: int) -> bool:
+        """Whether exactly the first ``active`` members decode and all others are parked."""
+        if self.decodes != active or len(self.members) <= active:
+            return False
+        return next(islice(self.members.values(), active, None)) is self.parked[0]
+
+    def quiet_steps(self) -> int:
+        """How many of the next steps neither take nor fill a KV block (less than a block size)."""
+        size, step = self._block_size, self._log.steps
+        quiet = 0
+        while quiet < size - 1 and not (
+            self.groups[(step + quiet) % size] or self.groups[(step + quiet + 1) % size]
+        ):
+            quiet += 1
+        return quiet
+
+    def next_finish(self) -> int:
+        """Number of the step in which the next decode finishes (there must be a decode)."""
+        heap = self._finishing
+        while heap[0][3].finish != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0]
+
+    def finished(self, step: int) -> list[Member]:
+        """Decodes whose last step was ``step``, by rank; they are taken out of the heap only."""
+        heap = self._finishing
+        done: list[Member] = []
+        while heap and heap[0][0] <= step:
+            finish, _, _, member = heapq.heappop(heap)
+            if member.finish == finish:
+                member.finish = -1
+                done.append(member)
+        return done
+
+    def remove(self, member: Member) -> None:
+        """Take a member out of the batch, whatever its phase."""
+        if member.phase == DECODE:
+            self.end_decode(member)
+        elif member.phase == PREFILL:
+            if member in self.prefilling:
+                self.prefilling.remove(member)
+        else:
+            self.parked.remove(member)
+        del self.members[member.rank]

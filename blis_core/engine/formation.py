@@ -1,0 +1,232 @@
+"""Batch formation: who gets tokens and KV blocks in a step.
+
+Running members come first, in order of admission; then the queue, as far as sequences, tokens and
+blocks go. When blocks run out in the first part, members are preempted from the tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from blis_core.contracts import QUEUED, RUNNING, KVStore, Request
+from blis_core.engine.batch import DECODE, Member, RunningBatch
+from blis_core.engine.metrics import InstanceMetrics
+from blis_core.engine.waiting import WaitQueue
+from blis_core.kv.chains import ChainTable
+
+LONGEST_RUN = 8192  # steps planned at once; bounds the memory of a run
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Bounds of one instance."""
+
+    max_running: int
+    """Requests in the running batch (vLLM: max_num_seqs)."""
+    max_tokens: int
+    """New tokens per step (vLLM: max_num_batched_tokens)."""
+    long_prefill: int = 0
+    """Prompt tokens per request and step; 0 = off."""
+    max_model_len: int = 0
+    """Prompt plus output tokens of a request; 0 = unlimited."""
+
+
+class BatchFormation:
+    """Forms the batches of one instance.
+
+    ``preempted_alone(request, hit, target)`` is told when the only member preempts itself.
+    """
+
+    def __init__(
+        self,
+        batch: RunningBatch,
+        waiting: WaitQueue,
+        store: KVStore,
+        chains: ChainTable,
+        limits: Limits,
+        metrics: InstanceMetrics,
+        preempted_alone: Callable[[Request, int, int], None],
+    ) -> None:
+        self.batch = batch
+        self.waiting = waiting
+        self.store = store
+        self._chains = chains
+        self._limits = limits
+        self._metrics = metrics
+        self._preempted_alone = preempted_alone
+        self._rank = 0
+
+    def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
+        """Prefill chunks (member, tokens) of running members, and of those admitted now.
+
+        Decodes take part by themselves; those left without budget are parked.
+        """
+        batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
+        if batch.parked:
+            batch.unpark_all()
+        chunks, budget = self._plan()
+        members = batch.members
+        admitted: list[tuple[Member, int]] = []
+        if self._allocate(chunks):
+            return [chunk for chunk in chunks if chunk[0].rank in members], admitted
+        while waiting.count and len(members) < limits.max_running and budget > 0:
+            request = waiting.head()
+            keys, hit, tokens = self.next_chunk(request, budget)
+            self._rank += 1
+            member = Member(request, keys, self._rank, self.target(request))
+            if not store.admit(member, hit, tokens):
+                break
+            waiting.pop()
+            members[self._rank] = member
+            member.progress = len(hit) * store.block_size
+            budget -= tokens
+            request.state = RUNNING
+            request.engine = member
+            request.scheduling_delay = now - request.arrival
+            batch.prefilling.append(member)
+            admitted.append((member, tokens))
+        return chunks, admitted
+
+    def silent_steps(self) -> tuple[int, bool]:
+        """How many pure decode steps may follow as far as admission is concerned (0: none).
+
+        Also whether requests that reach the queue meanwhile make no difference.
+        """
+        batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
+        if not 0 < batch.decodes <= limits.max_tokens or batch.prefilling:
+            return 0, False
+        if batch.parked and not batch.only_tail_parked(limits.max_tokens):
+            return 0, False
+        if len(batch.members) >= limits.max_running or batch.decodes >= limits.max_tokens:
+            return LONGEST_RUN, True  # nobody can be admitted, whoever is next
+        if not waiting.count:
+            return LONGEST_RUN, False
+        if not store.refusals_are_pure:
+            return 0, False
+        request = waiting.head()
+        _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
+        if store.can_admit(hit, tokens):
+            return 0, False
+        clipped = len(hit) * store.block_size + tokens < request.prompt_len
+        if self._chains.output_shared or (hit and clipped):
+            # what the head needs may change with any block taken or filled
+            return batch.quiet_steps(), waiting.fixed_head
+        return LONGEST_RUN, waiting.fixed_head
+
+    def _plan(self) -> tuple[list[tuple[Member, int]], int]:
+        """Tokens of the members in prefill and the budget that is left; parks starved decodes."""
+        batch, limits = self.batch, self._limits
+        budget = limits.max_tokens
+        prefilling = batch.prefilling
+        if not prefilling and batch.decodes <= budget:
+            return [], budget - batch.decodes
+        most = limits.long_prefill or budget
+        chunks: list[tuple[Member, int]] = []
+        demand = batch.decodes
+        for member in prefilling:
+            tokens = min(member.request.prompt_len - member.progress, most)
+            chunks.append((member, tokens))
+            demand += tokens
+        if demand <= budget:
+            return chunks, budget - demand
+        if batch.decodes < budget and prefilling and prefilling[0].rank > batch.last_rank:
+            # decodes first: none of them can starve
+            members: list[Member] = prefilling
+            budget -= batch.decodes
+        else:
+            members = list(batch.members.values())
+        chunks = []
+        for member in members:
+            if member.phase == DECODE:
+                if budget > 0:
+                    budget -= 1
+                else:
+                    batch.park(member)
+            elif budget > 0:
+                tokens = min(member.request.prompt_len - member.progress, most, budget)
+                chunks.append((member, tokens))
+                budget -= tokens
+        return chunks, budget
+
+    def next_chunk(self, request: Request, budget: int) -> tuple[Sequence[int], list[int], int]:
+        """Block keys, prefix hit and number of prompt tokens of a request to be admitted."""
+        store = self.store
+        keys = request.keys
+        if keys is None:
+            keys = self._chains.keys(request)
+        hit = store.match(keys, request.prompt_len // store.block_size)
+        tokens = request.prompt_len - len(hit) * store.block_size
+        long_prefill = self._limits.long_prefill
+        if 0 < long_prefill < tokens:
+            tokens = long_prefill
+        return keys, hit, min(tokens, budget)
+
+    def target(self, request: Request) -> int:
+        """Progress at which a request is done: all output but its last token, or the cap."""
+        target = request.prompt_len + max(request.output_len, 1) - 1
+        longest = self._limits.max_model_len
+        return min(target, longest - 1) if longest else target
+
+    # ------------------------------------------------------------------- memory of a step
+
+    def _allocate(self, chunks: list[tuple[Member, int]]) -> bool:
+        """KV blocks for the running members, in batch order; True if somebody was preempted."""
+        batch, store = self.batch, self.store
+        step = batch.next_step
+        size = store.block_size
+        need = len(batch.groups[step % size])
+        if not chunks:
+            if need <= store.free_blocks:
+                if batch.decodes:
+                    store.advance(batch.groups, step, 1)
+                return False
+        elif chunks[0][0].rank > batch.last_rank and store.refusals_are_pure:
+            fresh = need + sum(-(-(m.progress + n) // size) - len(m.blocks) for m, n in chunks if n)
+            if fresh <= store.free_blocks:
+                if batch.decodes:
+                    store.advance(batch.groups, step, 1)
+                for member, tokens in chunks:
+                    store.extend(member, member.progress, member.progress + tokens)
+                return False
+        return self._allocate_in_order(chunks, step)
+
+    def _allocate_in_order(self, chunks: list[tuple[Member, int]], step: int) -> bool:
+        """One member after the other, preempting from the tail of the batch when blocks run out."""
+        batch, store = self.batch, self.store
+        size = store.block_size
+        tokens_of = {member.rank: tokens for member, tokens in chunks}
+        # decodes that neither need a block nor fill one do not touch the store
+        affected = batch.groups[step % size] + (batch.groups[(step + 1) % size] if size > 1 else [])
+        order = sorted([*affected, *(member for member, _ in chunks)], key=lambda m: m.rank)
+        members = batch.members
+        preempted = False
+        for member in order:
+            if member.rank not in members:
+                break  # it and all behind it were preempted
+            while not (
+                store.append(member, step - member.offset)
+                if member.phase == DECODE
+                else store.extend(member, member.progress, member.progress + tokens_of[member.rank])
+            ):
+                preempted = True
+                victim = next(reversed(members.values()))
+                self._preempt(victim, alone=len(members) == 1)
+                if victim is member:
+                    break
+        return preempted
+
+    def _preempt(self, member: Member, *, alone: bool) -> None:
+        request = member.request
+        self.batch.remove(member)
+        self.store.release(member)
+        request.state = QUEUED
+        request.engine = None
+        request.itl_sum = request.itl_count = 0
+        self.waiting.push_front(request)
+        self._metrics.preemptions += 1
+        if alone:
+            store = self.store
+            hit = store.match(request.keys or (), request.prompt_len // store.block_size)
+            self._preempted_alone(request, len(hit), self.target(request))

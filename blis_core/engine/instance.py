@@ -1,0 +1,426 @@
+"""One serving instance: arrivals, wait queue, steps, timeouts.
+
+The instance is advanced lazily: ``advance(limit)`` executes every event before ``limit``. Where
+nothing can change the batch it executes a whole run of decode steps at once (``_run``); all other
+steps go through ``_step``. Both commit the same state, and the tests compare them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from blis_core.contracts import (
+    COMPLETED,
+    MAX_INT64,
+    RUNNING,
+    TIMED_OUT,
+    BatchShape,
+    KVStore,
+    LatencyModel,
+    PrefillChunk,
+    Request,
+    Scheduler,
+)
+from blis_core.engine.batch import DECODE, Member, RunningBatch
+from blis_core.engine.formation import BatchFormation, Limits
+from blis_core.engine.metrics import InstanceMetrics
+from blis_core.engine.stall import StallGuard
+from blis_core.engine.steplog import StepLog
+from blis_core.engine.waiting import wait_queue
+from blis_core.errors import BlisError
+
+if TYPE_CHECKING:
+    from blis_core.contracts import IntArray
+    from blis_core.kv.chains import ChainTable
+
+NEVER = MAX_INT64 + 1  # after every time that can occur
+
+
+class Plan(NamedTuple):
+    """Durations of the coming decode steps, valid while the membership stays as it is."""
+
+    version: int
+    first: int
+    """Number of the first step."""
+    start: int
+    """Its time."""
+    times: IntArray
+    ends: IntArray
+    """Times at which the steps end."""
+
+
+class Instance:
+    """A serving instance that runs requests to their end.
+
+    ``on_done(request, tick)`` is called once for each request that completes, times out or is
+    dropped; a dropped request is still in state QUEUED.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        latency: LatencyModel,
+        store: KVStore,
+        chains: ChainTable,
+        scheduler: Scheduler,
+        limits: Limits,
+        horizon: int = MAX_INT64,
+        on_done: Callable[[Request, int], None] | None = None,
+        fast_forward: bool = True,
+    ) -> None:
+        if limits.max_model_len > 0 and -(-limits.max_model_len // store.block_size) > (
+            store.total_blocks
+        ):
+            raise BlisError(
+                f"a maximum model length of {limits.max_model_len} tokens needs more than the"
+                f" {store.total_blocks} KV blocks of {store.block_size} tokens: lower"
+                " --max-model-len or raise --total-kv-blocks"
+            )
+        self.name = name
+        self.metrics = InstanceMetrics(name)
+        self.store = store
+        self.waiting = wait_queue(scheduler)
+        self.log = StepLog()
+        self.batch = RunningBatch(store.block_size, self.log)
+        self.finished = 0
+        """Requests that completed, timed out or were dropped."""
+        self._latency = latency
+        self._step_time = latency.step_time
+        self._output_time = latency.output_token_time()
+        self._completion_time = latency.completion_time()
+        self._chains = chains
+        self._limits = limits
+        self._horizon = horizon
+        self.on_done = on_done
+        self._fast_forward = fast_forward
+        self._formation = BatchFormation(
+            self.batch,
+            self.waiting,
+            store,
+            chains,
+            limits,
+            self.metrics,
+            self._preempted_alone,
+        )
+        self._entering: list[tuple[int, int, Request]] = []
+        self._timeouts: list[tuple[int, int, Request]] = []
+        self._sequence = 0
+        self._rank = 0
+        self._next_step = NEVER
+        self._last_duration = 1
+        self._plan: Plan | None = None
+        self._clock: int | None = None
+        self._guard = StallGuard(name)
+        self._dropped: set[str] = set()
+
+    # ------------------------------------------------------------------------------- events
+
+    def inject(self, request: Request, time: int) -> None:
+        """The request arrives here at ``time`` (not before its own arrival)."""
+        request.assigned = self.name
+        self._sequence += 1
+        enters = time + self._latency.queueing_time(request.prompt_len)
+        heapq.heappush(self._entering, (enters, self._sequence, request))
+        self.metrics.requests.append(request)
+        self._touch(time)
+
+    def advance(self, limit: int = NEVER) -> None:
+        """Execute all events before ``limit`` that are not beyond the horizon."""
+        end = min(limit, self._horizon + 1)
+        entering, timeouts = self._entering, self._timeouts
+        while True:
+            step = self._next_step
+            enters = entering[0][0] if entering else NEVER
+            while timeouts and timeouts[0][2].state is COMPLETED:
+                heapq.heappop(timeouts)
+            times_out = timeouts[0][0] if timeouts else NEVER
+            # at one instant: arrivals in the queue, then the step, then timeouts
+            if enters <= step and enters <= times_out:
+                if enters >= end:
+                    return
+                self._enqueue(heapq.heappop(entering)[2], enters)
+            elif step <= times_out:
+                if step >= end:
+                    return
+                self._touch(step)
+                if not (self._fast_forward and self._run(step, end, times_out)):
+                    self._step(step)
+            else:
+                if times_out >= end:
+                    return
+                self._time_out(heapq.heappop(timeouts)[2], times_out)
+
+    def finish(self) -> InstanceMetrics:
+        """Close the books after the last event."""
+        metrics, batch = self.metrics, self.batch
+        metrics.still_queued = self.waiting.count
+        metrics.still_running = len(batch.members)
+        metrics.sim_ended = min(self._clock or 0, self._horizon)
+        metrics.cache_hit_rate = self.store.hit_rate()
+        metrics.thrashing_rate = self.store.thrashing_rate()
+        for member in list(batch.members.values()):
+            if member.phase == DECODE:
+                batch.end_decode(member)  # so that the latencies so far are known
+        if self._dropped:  # they leave no record
+            metrics.requests = [r for r in metrics.requests if r.id not in self._dropped]
+        metrics.itl_values, metrics.itl_weights = self.log.weighted()
+        return metrics
+
+    def _touch(self, time: int) -> None:
+        if time <= self._horizon and (self._clock is None or time > self._clock):
+            self._clock = time
+
+    def _enqueue(self, request: Request, now: int) -> None:
+        self._touch(now)
+        limits = self._limits
+        metrics = self.metrics
+        prompt, longest = request.prompt_len, limits.max_model_len
+        self._guard.reset()
+        if request.max_output == 0 and longest > 0 and prompt < longest:
+            request.max_output = longest - prompt
+        if (
+            request.max_output < 0
+            or (longest > 0 and (prompt >= longest or prompt + request.max_output > longest))
+            or -(-prompt // self.store.block_size) > self.store.total_blocks
+        ):
+            metrics.dropped_unservable += 1
+            self._dropped.add(request.id)
+            self._done(request, now)
+            return
+        metrics.input_tokens += prompt
+        if 0 < request.deadline <= now:
+            request.state = TIMED_OUT
+            metrics.timed_out += 1
+            self._done(request, now)
+            return
+        self.waiting.push(request)
+        if 0 < request.deadline <= self._horizon:
+            self._sequence += 1
+            heapq.heappush(self._timeouts, (request.deadline, self._sequence, request))
+        if self._next_step == NEVER:
+            self._next_step = now
+
+    def _time_out(self, request: Request, now: int) -> None:
+        self._touch(now)
+        if request.state is TIMED_OUT:
+            return
+        self._guard.reset()
+        was_running = request.state is RUNNING
+        request.state = TIMED_OUT
+        self.metrics.timed_out += 1
+        if was_running:
+            member: Member = request.engine
+            self.batch.remove(member)
+            self.store.release(member)
+            request.engine = None
+            # a step that is due stays due, even if nobody is left: reference quirk 01-9
+        else:
+            self.waiting.discard(request)
+        if not self.batch.members and self._next_step == NEVER and self.waiting.count:
+            self._next_step = now
+        self._done(request, now)
+
+    def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
+        """The last member of the batch had to preempt itself; see StallGuard."""
+        pending = bool(self._entering) or any(
+            entry[2].state is not COMPLETED for entry in self._timeouts
+        )
+        if not pending and self._horizon == MAX_INT64:
+            self._guard.preempted_alone(request, hit, target, self.store)
+
+    def _done(self, request: Request, tick: int) -> None:
+        self.finished += 1
+        if self.on_done is not None:
+            self.on_done(request, tick)
+
+    # ---------------------------------------------------------------------------- one step
+
+    def _step(self, now: int) -> None:
+        """Form a batch, execute it, complete what finishes (any step, by the general rules)."""
+        batch, waiting, store = self.batch, self.waiting, self.store
+        if not batch.members and not waiting.count:
+            self._next_step = NEVER  # everybody it was meant for has timed out
+            return
+        chunks, admitted = self._formation.form(now)
+        prefills = [PrefillChunk(m.progress, n, m.request.prompt_len) for m, n in chunks]
+        # in its first step a request counts as having no context, cached prefix or not: the
+        # reference sets its progress only when the step has been executed
+        prefills += [PrefillChunk(0, n, m.request.prompt_len) for m, n in admitted if n]
+        shape = BatchShape(tuple(prefills), batch.decodes, batch.context)
+        duration = max(1, self._step_time(shape))
+        metrics = self.metrics
+        metrics.queue_sum += waiting.count
+        metrics.queue_samples += 1
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
+        token_time = duration + self._output_time
+        self.log.add(token_time)
+        batch.context += batch.decodes
+        done = batch.finished(self.log.steps - 1) if batch.decodes else []
+        for member, tokens in chunks + admitted:
+            member.progress += tokens
+            request = member.request
+            if member.progress == request.prompt_len:
+                batch.prefilling.remove(member)
+                if request.ttft < 0:
+                    request.ttft = now + token_time - request.arrival
+                if member.target > request.prompt_len:
+                    if not tokens:
+                        # a whole prompt hit holds no blocks; its output starts a chain of its own
+                        member.keys = self._chains.output_keys(request)
+                    batch.begin_decode(member, request.prompt_len)
+                else:
+                    done.append(member)
+        self._complete(done, now, duration)
+
+    # ------------------------------------------------------------------------- completions
+
+    def _complete(self, done: list[Member], now: int, duration: int) -> None:
+        """Take members that are done out of the batch and schedule the next step."""
+        end = now + duration
+        batch = self.batch
+        if done:
+            if len(done) > 1:
+                done.sort(key=lambda m: m.rank)
+            self._guard.reset()
+            for member in done:
+                self._finish_request(member, end)
+            self._touch(end)
+        self._next_step = end if batch.members or self.waiting.count else NEVER
+
+    def _finish_request(self, member: Member, end: int) -> None:
+        request, metrics, store = member.request, self.metrics, self.store
+        output = request.output_len
+        position = member.target
+        if position == request.prompt_len + max(output, 1) - 1:
+            # the last output token is stored before everything is given back
+            if output > 0 and not store.append(member, position):
+                metrics.kv_allocation_failures += 1
+        else:
+            metrics.length_capped += 1
+            request.length_capped = True
+        batch = self.batch
+        decoded = member.phase == DECODE
+        batch.remove(member)
+        store.release(member)
+        if decoded:
+            if member.ranges is None:
+                self.log.count(member.begun, self.log.steps)
+            else:
+                for start, stop in member.ranges:
+                    self.log.count(start, stop)
+        request.state = COMPLETED
+        request.engine = None
+        metrics.completed += 1
+        generated = position - request.prompt_len
+        metrics.output_tokens += generated + 1 if generated < output else generated
+        request.e2e = request.ttft + request.itl_sum
+        if output > 0:
+            request.e2e += self._completion_time
+        request.tokens = None
+        self._done(request, end)
+
+    # -------------------------------------------------------------------- runs of decode steps
+
+    def next_change(self) -> int:
+        """A time before which no request can end here, and nothing be admitted.
+
+        Decode steps before it are silent: they may be executed at any time. NEVER if nothing is
+        pending. Lets a closed-loop cluster find the next completion without single steps.
+        """
+        entering, timeouts, batch = self._entering, self._timeouts, self.batch
+        while timeouts and timeouts[0][2].state is COMPLETED:
+            heapq.heappop(timeouts)
+        change = min(entering[0][0] if entering else NEVER, timeouts[0][0] if timeouts else NEVER)
+        now = self._next_step
+        if now >= change:
+            return change
+        steps, _ = self._formation.silent_steps() if self._fast_forward else (0, False)
+        if steps:
+            steps = min(steps, batch.next_finish() - self.log.steps + 1)
+            steps = self.store.reach(batch.groups, self.log.steps, steps)
+        if not steps:
+            return now
+        plan, k = self._planned(now, steps)
+        k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
+        return min(change, int(plan.ends[k - 1]) if k else plan.start)
+
+    def _planned(self, now: int, steps: int) -> tuple[Plan, int]:
+        """A plan that covers the step due at ``now``, and that step's place in it."""
+        plan, batch = self._plan, self.batch
+        if plan is not None and plan.version == batch.version:
+            k = self.log.steps - plan.first
+            if k < len(plan.ends) and now == (plan.ends[k - 1] if k else plan.start):
+                return plan, k
+        times = self._latency.decode_times(batch.decodes, batch.context, steps)
+        ends = times.cumsum()
+        ends += now
+        self._plan = plan = Plan(batch.version, self.log.steps, now, times, ends)
+        return plan, 0
+
+    def _run(self, now: int, end: int, times_out: int) -> bool:
+        """Execute as many decode steps from ``now`` on as nothing can interfere with.
+
+        Applies when all members decode and nobody can be admitted. False: use ``_step``.
+        """
+        steps, absorb = self._formation.silent_steps()
+        if not steps:
+            return False
+        batch, store, log, entering = self.batch, self.store, self.log, self._entering
+        first = log.steps
+        to_finish = batch.next_finish() - first + 1
+        last_start = min(end - 1, times_out)
+        if entering and not absorb:
+            last_start = min(last_start, entering[0][0] - 1)
+        # a guess of how many steps fit before something interferes keeps plans short
+        steps = min(steps, to_finish, (last_start - now) // self._last_duration + 2)
+        steps = store.reach(batch.groups, first, steps)
+        if not steps:
+            return False
+        plan, k = self._planned(now, steps)
+        ends = plan.ends[k : k + steps]
+        steps = min(len(ends), 1 + int(ends.searchsorted(last_start, "right")))
+        waited = self.waiting.count
+        joined: list[int] = []
+        if absorb and entering:
+            steps, joined = self._absorb(now, ends, steps)
+        times = plan.times[k : k + steps]
+        start = int(ends[steps - 2]) if steps > 1 else now
+        self._last_duration = duration = int(times[-1])
+        overhead = self._output_time
+        log.add_many(times + overhead, start + duration - now + steps * overhead)
+        batch.context += steps * batch.decodes
+        metrics = self.metrics
+        metrics.queue_sum += waited * steps
+        for time in joined:
+            metrics.queue_sum += steps - 1 - int(ends[: steps - 1].searchsorted(time))
+        metrics.queue_samples += steps
+        store.advance(batch.groups, first, steps)
+        metrics.peak_used_blocks = max(metrics.peak_used_blocks, store.used_blocks)
+        self._touch(start)
+        done = batch.finished(log.steps - 1) if steps == to_finish else []
+        self._complete(done, start, duration)
+        return True
+
+    def _absorb(self, now: int, ends: IntArray, steps: int) -> tuple[int, list[int]]:
+        """Take in the requests that reach the queue during a run which they cannot influence.
+
+        Returns the steps of the run (fewer if one of them times out soon) and the times at which
+        somebody joined the queue.
+        """
+        entering, waiting = self._entering, self.waiting
+        joined: list[int] = []
+        start = int(ends[steps - 2]) if steps > 1 else now
+        while entering and entering[0][0] <= start:
+            enters, _, request = heapq.heappop(entering)
+            waited = waiting.count
+            self._enqueue(request, enters)
+            if waiting.count > waited:
+                joined.append(enters)
+                if 0 < request.deadline < start:
+                    steps = 1 + int(ends[: steps - 1].searchsorted(request.deadline, "right"))
+                    start = int(ends[steps - 2]) if steps > 1 else now
+        return steps, joined

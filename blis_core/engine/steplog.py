@@ -1,0 +1,55 @@
+"""Inter-token latencies without lists: one value per step, shared by all who decode in it.
+
+All members of a step see the same inter-token latency, so a request's latencies are the values of
+a range of steps. A value counts as often as completed requests were decoding in that step.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from blis_core.contracts import IntArray
+
+
+class StepLog:
+    """Per-step token latencies of one instance, in us."""
+
+    __slots__ = ("_ends", "_starts", "_values", "steps", "total")
+
+    def __init__(self) -> None:
+        self.steps = 0
+        """Steps so far; also the number of the next step."""
+        self.total = 0
+        """Sum of all values, so that sums over ranges are differences."""
+        self._values = array("q")
+        self._starts = array("q")
+        self._ends = array("q")
+
+    def add(self, value: int) -> None:
+        """Log one step."""
+        self._values.append(value)
+        self.steps += 1
+        self.total += value
+
+    def add_many(self, values: IntArray, total: int) -> None:
+        """Log consecutive steps; ``total`` is the sum of ``values`` (int64)."""
+        self._values.frombytes(values.tobytes())
+        self.steps += len(values)
+        self.total += total
+
+    def count(self, start: int, end: int) -> None:
+        """A completed request decoded in the steps ``start..end-1``."""
+        self._starts.append(start)
+        self._ends.append(end)
+
+    def weighted(self) -> tuple[IntArray, IntArray]:
+        """Values and how often each counts."""
+        import numpy as np
+
+        n = self.steps
+        values = np.frombuffer(self._values, dtype=np.int64).copy()
+        change = np.bincount(np.frombuffer(self._starts, dtype=np.int64), minlength=n + 1)
+        change -= np.bincount(np.frombuffer(self._ends, dtype=np.int64), minlength=n + 1)
+        return values, np.cumsum(change)[:n]

@@ -1,0 +1,51 @@
+"""Output files that are complete or absent, whatever interrupts the program."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from blis_core.errors import BlisError
+
+
+def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write ``content`` (text as UTF-8, line ends as they are) to ``path``, replacing a file there.
+
+    The content goes to a temporary file in the same folder, which is then renamed: an interrupted
+    run leaves the old file or the new one. A symbolic link is followed, an existing file keeps its
+    permissions, and what is no regular file (a terminal, a pipe) is written to directly. Raises
+    BlisError if any of this fails.
+    """
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    try:
+        target = Path(path).resolve()
+        try:
+            old_mode = target.stat().st_mode
+        except FileNotFoundError:
+            _replace(target, data, None)
+            return
+        if stat.S_ISREG(old_mode):
+            _replace(target, data, stat.S_IMODE(old_mode))
+        else:
+            target.write_bytes(data)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise BlisError(f"cannot write {os.fspath(path)}: {reason}") from None
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    """Write a neighbour of ``target``, with permissions ``mode`` (None = the usual), and rename."""
+    # The process id keeps simultaneous runs apart; "x" refuses to follow a planted link.
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

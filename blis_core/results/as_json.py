@@ -1,0 +1,77 @@
+"""All results as one JSON document, for ``--output json``."""
+
+from __future__ import annotations
+
+import json
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from blis_core.results.metrics_file import mean_itl_us
+from blis_core.results.numbers import json_text
+
+if TYPE_CHECKING:
+    from blis_core.contracts import Request
+    from blis_core.results.model import Results
+
+
+def render(results: Results) -> str:
+    """The document, newline included; one request per line."""
+    head = json_text(document(results))
+    ordered = sorted(results.requests, key=attrgetter("arrival", "id"))
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    lines = ",\n".join([f"    {encode(_request(r))}" for r in ordered])
+    requests = f"[\n{lines}\n  ]" if lines else "[]"
+    return f'{head[:-2]},\n  "requests": {requests}\n}}\n'
+
+
+def document(results: Results) -> dict[str, Any]:
+    """Everything in ``results`` but the requests as plain dictionaries, lists and scalars.
+
+    Units stand in the keys; distributions are us.
+    """
+    return {
+        "config": _config(results),
+        "workload_seed": results.workload_seed,
+        "resolution": [
+            {"name": name, "value": value, "origin": origin}
+            for name, value, origin in results.resolution
+        ],
+        "cluster": attrs.asdict(results.cluster),
+        "instances": [attrs.asdict(block) for block in results.instances],
+        "anomalies": attrs.asdict(results.anomalies),
+        "kv": attrs.asdict(results.kv),
+        "per_slo": [attrs.asdict(entry) for entry in results.per_slo],
+        "per_model": [attrs.asdict(entry) for entry in results.per_model],
+        "per_tenant": [attrs.asdict(entry) for entry in results.per_tenant],
+        "jain_fairness_index": results.jain,
+    }
+
+
+def _config(results: Results) -> dict[str, Any] | None:
+    """What was asked for; null stands for "not given"."""
+    return attrs.asdict(results.config) if results.config is not None else None
+
+
+def _request(r: Request) -> dict[str, Any]:
+    """One request; null stands for a time that was not recorded."""
+    return {
+        "id": r.id,
+        "state": r.state,
+        "arrival_us": r.arrival,
+        "prompt_tokens": r.prompt_len,
+        "output_tokens": r.output_len,
+        "ttft_us": r.ttft if r.ttft >= 0 else None,
+        "mean_itl_us": mean_itl_us(r) if r.e2e >= 0 else None,
+        "e2e_us": r.e2e if r.e2e >= 0 else None,
+        "scheduling_delay_us": r.scheduling_delay if r.scheduling_delay >= 0 else None,
+        "instance": r.assigned,
+        "slo_class": r.slo_class,
+        "tenant": r.tenant,
+        "client": r.client,
+        "session": r.session,
+        "round": r.round_index,
+        "model": r.model,
+        "length_capped": r.length_capped,
+    }

@@ -1,0 +1,98 @@
+"""The file of ``--metrics-path``: the cluster's figures and one object per request.
+
+Specification 08, section 12.1. Built from prepared pieces, because there may be millions of
+requests and generic encoding costs several times as much.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from blis_core.results.numbers import (
+    float_text,
+    json_text,
+    string_text,
+    us_as_ms,
+    us_as_s,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blis_core.contracts import Request
+    from blis_core.results.model import Results
+
+
+def write(path: str, results: Results) -> None:
+    """Write the file, whole or not at all. BlisError if that is not possible."""
+    from blis_core.files import atomic_write
+
+    atomic_write(path, render(results))
+
+
+def render(results: Results) -> str:
+    """The contents of the file (no newline at the end)."""
+    block = json_text(results.cluster.reference_items())
+    if not results.requests:
+        return block
+    text = _Remembered(string_text)
+    # The reference leaves the order of equal arrivals to chance; here it is that of the ids.
+    ordered = sorted(results.requests, key=attrgetter("arrival", "id"))
+    objects = ",\n".join([_request_text(request, text) for request in ordered])
+    return f'{block[:-2]},\n  "requests": [\n{objects}\n  ]\n}}'
+
+
+class _Remembered(dict[str, str]):
+    """Encoded texts by text; few names recur in many requests."""
+
+    def __init__(self, encode: Callable[[str], str]) -> None:
+        super().__init__()
+        self._encode = encode
+
+    def __missing__(self, text: str) -> str:
+        encoded = self[text] = self._encode(text)
+        return encoded
+
+
+def mean_itl_us(request: Request) -> float:
+    """Mean inter-token latency of a completed request in us; 0 if it did not complete.
+
+    The divisor is the declared output length less one, except after a length cap.
+    """
+    if request.e2e < 0 or request.output_len == 0:
+        return 0.0
+    count = request.itl_count if request.length_capped else request.output_len
+    return request.itl_sum / max(count - 1, 1)
+
+
+def _request_text(r: Request, text: _Remembered) -> str:
+    """One element of the list, indented. Times are ms, ``arrived_at`` is s."""
+    tail = ""
+    if r.slo_class:
+        tail += f',\n      "slo_class": {text[r.slo_class]}'
+    if r.tenant:
+        tail += f',\n      "tenant_id": {text[r.tenant]}'
+    if r.assigned:
+        tail += f',\n      "handled_by": {text[r.assigned]}'
+    if r.model:
+        tail += f',\n      "model": {text[r.model]}'
+    if r.length_capped:
+        tail += ',\n      "length_capped": true'
+    if r.gateway_enqueue > 0 and r.gateway_dispatch > 0:
+        waited = r.gateway_dispatch - r.gateway_enqueue
+        if waited:
+            tail += f',\n      "gateway_queue_delay_ms": {float_text(waited / 1000.0)}'
+    return (
+        "    {\n"
+        f'      "arrived_at": {us_as_s(r.arrival)},\n'
+        f'      "requestID": {string_text(r.id)},\n'
+        f'      "num_prefill_tokens": {r.prompt_len},\n'
+        f'      "num_decode_tokens": {r.output_len},\n'
+        f'      "ttft_ms": {us_as_ms(r.ttft) if r.ttft > 0 else "0"},\n'
+        f'      "itl_ms": {float_text(mean_itl_us(r) / 1000.0)},\n'
+        f'      "e2e_ms": {us_as_ms(r.e2e) if r.e2e > 0 else "0"},\n'
+        f'      "scheduling_delay_ms": '
+        f"{us_as_ms(r.scheduling_delay) if r.scheduling_delay > 0 else '0'}{tail}\n"
+        "    }"
+    )

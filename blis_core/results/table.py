@@ -1,0 +1,174 @@
+"""A readable summary for a terminal, at home in 80 columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from blis_core.results.model import Distribution, MetricsBlock, Results
+
+_LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
+_FIGURES = ("mean", "p50", "p90", "p99")
+
+
+def print_table(results: Results, console: Console | None = None) -> None:
+    """Print the summary on ``console`` (default: stdout)."""
+    if console is None:
+        console = Console(highlight=False)
+    for number, section in enumerate(_sections(results)):
+        if number:
+            console.print()
+        console.print(section)
+
+
+def _sections(results: Results) -> Iterator[RenderableType]:
+    cluster = results.cluster
+    yield _headline(results)
+    yield _throughput(cluster)
+    if cluster.completed_requests:
+        yield _latencies(cluster)
+    if troubles := _troubles(results):
+        yield _listing("Troubles", troubles, style="yellow")
+    if len(results.instances) > 1:
+        yield _instances(results.instances)
+    if len(results.per_slo) > 1:
+        rows = [(entry.name, entry.ttft, entry.e2e) for entry in results.per_slo]
+        yield _breakdown("SLO class", rows)
+    if results.per_model:
+        models = [(entry.name, entry.ttft, entry.e2e) for entry in results.per_model]
+        yield _breakdown("Model", models)
+    if results.per_tenant:
+        yield _tenants(results)
+    if results.resolution:
+        yield _listing("Settings", results.resolution)
+
+
+# ------------------------------------------------------------------------------------- formatting
+
+
+def _number(value: float) -> str:
+    """About three significant digits, thousands separated."""
+    if value < 10:
+        return f"{value:.2f}"
+    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _table(first: str, *columns: str) -> Table:
+    """An empty table with a left column of names and right-aligned figures."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _listing(title: str, rows: Sequence[tuple[str, ...]], style: str = "") -> RenderableType:
+    """Names with values (and remarks), under a heading."""
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold", style="dim")
+    for name, *rest in rows:
+        grid.add_row(f"  {name}", *rest)
+    return Group(Text(title, style=f"bold {style}".strip()), grid)
+
+
+# --------------------------------------------------------------------------------------- sections
+
+
+def _headline(results: Results) -> RenderableType:
+    """Which model, and how many requests came through."""
+    cluster = results.cluster
+    done, injected = cluster.completed_requests, cluster.injected_requests
+    name = results.config.model if results.config is not None else "Simulation"
+    return Text.assemble(
+        (name, "bold"),
+        "  ",
+        (f"{done:,} of {injected:,} requests completed", "green" if done == injected else "yellow"),
+        f" in {_number(cluster.vllm_estimated_duration_s)} s",
+    )
+
+
+def _throughput(cluster: MetricsBlock) -> RenderableType:
+    return _listing(
+        "Throughput",
+        [
+            ("Requests", f"{_number(cluster.responses_per_sec)} /s"),
+            ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
+            (
+                "Tokens in all",
+                f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
+            ),
+        ],
+    )
+
+
+def _latencies(cluster: MetricsBlock) -> RenderableType:
+    table = _table("Latency (ms)", *_FIGURES)
+    for label, key in _LATENCIES:
+        table.add_row(label, *(_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES))
+    return table
+
+
+def _troubles(results: Results) -> list[tuple[str, str]]:
+    """What went wrong, and how often; nothing if all is well."""
+    cluster, found = results.cluster, results.anomalies
+    counts = [
+        ("Preemptions", cluster.preemption_count),
+        ("KV allocation failures", cluster.kv_allocation_failures),
+        ("Timed out", cluster.timed_out_requests),
+        ("Dropped, too large for KV cache or model", cluster.dropped_unservable),
+        ("Cut at the maximum length", cluster.length_capped_requests),
+        ("Rejected at admission", found.rejected_admission),
+        ("Rejected at routing", found.rejected_routing),
+        ("Shed at the gateway", found.gateway_shed),
+        ("Still waiting at the gateway", found.gateway_depth),
+        ("Still queued at the end", cluster.still_queued),
+        ("Still running at the end", cluster.still_running),
+        ("Priority inversions", found.priority_inversions),
+        ("Instances with a blocked queue", found.hol_blocking_events),
+    ]
+    return [(label, f"{count:,}") for label, count in counts if count]
+
+
+def _instances(blocks: Sequence[MetricsBlock]) -> RenderableType:
+    table = _table("Instance", "done", "tokens/s", "TTFT p99", "ITL mean", "E2E p99")
+    for block in blocks:
+        table.add_row(
+            block.instance_id,
+            f"{block.completed_requests:,}",
+            _number(block.tokens_per_sec),
+            _number(block.ttft_p99_ms),
+            _number(block.itl_mean_ms),
+            _number(block.e2e_p99_ms),
+        )
+    return table
+
+
+def _breakdown(
+    title: str, rows: Sequence[tuple[str, Distribution, Distribution]]
+) -> RenderableType:
+    """Latencies in ms by some property of the requests."""
+    table = _table(title, "done", "TTFT mean", "TTFT p99", "E2E mean", "E2E p99")
+    for name, ttft, e2e in rows:
+        times = (ttft.mean, ttft.p99, e2e.mean, e2e.p99)
+        table.add_row(name, f"{e2e.count:,}", *(_number(time / 1000) for time in times))
+    return table
+
+
+def _tenants(results: Results) -> RenderableType:
+    table = _table("Tenant", "done", "output tokens")
+    for entry in results.per_tenant:
+        table.add_row(entry.name, f"{entry.requests:,}", f"{entry.tokens:,}")
+    table.caption = f"Jain fairness index {results.jain:.4f}"
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,1 @@
+"""Recorded traffic: TraceV2 files, replay and calibration."""

@@ -1,0 +1,1 @@
+"""From a workload description to requests in arrival order."""

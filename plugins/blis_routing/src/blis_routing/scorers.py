@@ -1,0 +1,84 @@
+"""Scorers that look at load and memory. Scores are in [0, 1], one per instance; higher is better.
+
+The formulas are those of the BLIS reference simulator (its weighted routing policy). All work on
+whole arrays, so a decision costs about the same for 8 instances and for 800.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blis_core.api import Scorer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from blis_core.api import FleetView, Request
+
+    IntArray = npt.NDArray[np.int64]
+    FloatArray = npt.NDArray[np.float64]
+
+
+def fewest_best(counts: IntArray) -> FloatArray:
+    """1 for the smallest count, 0 for the largest, linear in between; all 1 if they are equal."""
+    low, high = counts.min(), counts.max()
+    return (high - counts) / (high - low) if high > low else np.ones(len(counts))
+
+
+class QueueDepth(Scorer):
+    """Few waiting requests, relative to the other instances."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """Min-max over the waiting requests."""
+        return fewest_best(fleet.queue_depth)
+
+
+class RunningRequests(Scorer):
+    """A small running batch, relative to the other instances."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """Min-max over the running requests."""
+        return fewest_best(fleet.running)
+
+
+class VllmDataParallel(Scorer):
+    """Few requests, a waiting one counting four times, as vLLM's data-parallel balancer counts."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """Min-max over 4 x waiting + running."""
+        return fewest_best(4 * fleet.queue_depth + fleet.running)
+
+
+class ActiveRequests(Scorer):
+    """Few requests in flight, relative to the busiest instance."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """(most - in flight) / most; all 1 in an idle fleet, all 0 in an evenly busy one."""
+        most = fleet.in_flight.max()
+        return (most - fleet.in_flight) / most if most > 0 else np.ones(len(fleet))
+
+
+class LoadBalance(Scorer):
+    """A small load in absolute terms."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """1 / (1 + load)."""
+        return 1.0 / (1 + fleet.load).astype(np.float64)
+
+
+class LoadAware(Scorer):
+    """A short queue in absolute terms: 0.5 for an empty one, 0 from 128 waiting requests on."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """0.5 x (1 - min(waiting, 128) / 128)."""
+        return 0.5 * (1.0 - np.minimum(fleet.queue_depth, 128) / 128)
+
+
+class KVUtilization(Scorer):
+    """Free KV memory."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """1 - used blocks / all blocks."""
+        return 1.0 - fleet.kv_utilization

@@ -1,0 +1,45 @@
+"""Block keys: equal exactly when the token chains are equal."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blis_core.kv.chains import ChainTable
+
+sequences = st.lists(
+    st.lists(st.integers(0, 2), max_size=24).map(lambda x: np.array(x, dtype=np.int32)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(sequences, st.integers(1, 5))
+def test_keys_name_chains(tokens, size):
+    table = ChainTable(size)
+    names: dict[int, bytes] = {}
+    for sequence in tokens:
+        keys = table.intern(sequence, len(sequence))
+        assert len(keys) == len(sequence) // size
+        for i, key in enumerate(keys):
+            # the same key stands for the same tokens from the start on
+            assert names.setdefault(key, sequence[: (i + 1) * size].tobytes()) == (
+                sequence[: (i + 1) * size].tobytes()
+            )
+    assert len(set(names.values())) == len(names)  # and the same tokens for one key
+
+
+def test_an_unshared_sequence_owns_a_range():
+    table = ChainTable(4)
+    assert table.intern(np.arange(11, dtype=np.int32), 11) == range(2)
+    assert table.intern(np.arange(100, 120, dtype=np.int32), 20) == range(2, 7)
+    assert not table.output_shared
+
+
+def test_growing_into_generated_blocks_is_noticed():
+    table = ChainTable(2)
+    table.intern(np.array([1, 2, 3, 4, 5, 6], dtype=np.int32), 2)
+    assert not table.output_shared
+    table.intern(np.array([1, 2, 3, 4, 9, 9], dtype=np.int32), 6)
+    assert table.output_shared
