@@ -66,6 +66,11 @@ def blis_register_length_samplers(register: Register) -> None:
         at + "ParetoLognormalLengths",
         summary="mixture of a Pareto tail and a log-normal body",
     )
+    register(
+        "lognormal",
+        at + "LognormalLengths",
+        summary="log-normal within bounds (sizes of media, reason ratios, think times)",
+    )
     register("empirical", at + "EmpiricalLengths", summary="weighted values from a table")
 
 

@@ -22,6 +22,8 @@ DEFAULT_LATENCY_MODEL = "roofline"
 DEFAULT_TOTAL_KV_BLOCKS = 1_000_000
 DEFAULT_RATE = 1.0
 DEFAULT_NUM_REQUESTS = 100
+DEFAULT_SEED = 42
+DEFAULT_TIMEOUT_S = 300
 DEFAULT_HORIZON = MAX_INT64
 """Of ``run``; ``replay`` derives its own from the trace."""
 
@@ -177,7 +179,9 @@ class SimulationConfig:
     )
     scheduler: str = option(ValueKind.TEXT, CLUSTER, "fcfs", "Order of an instance's wait queue.")
 
-    seed: int = option(ValueKind.INT64, GENERAL, 42, "Seed of everything random.")
+    seed: int | None = option(
+        ValueKind.INT64, GENERAL, None, "Seed of everything random.", implied=DEFAULT_SEED
+    )
     horizon: int | None = option(
         ValueKind.INT64, GENERAL, None, "End of simulated time in us.", implied="unlimited", above=0
     )
@@ -258,6 +262,12 @@ class RunConfig(SimulationConfig):
     workload: str = option(
         ValueKind.TEXT, WORKLOAD, "distribution", "distribution, or a preset of the catalogue."
     )
+    workload_spec: str = option(
+        ValueKind.TEXT,
+        WORKLOAD,
+        "",
+        "YAML file that describes the workload; wins over --workload, rate and lengths.",
+    )
     rate: float | None = option(
         ValueKind.FLOAT, WORKLOAD, None, "Arrivals per second.", implied=DEFAULT_RATE
     )
@@ -266,7 +276,21 @@ class RunConfig(SimulationConfig):
         WORKLOAD,
         None,
         "Requests to generate; 0 = as many as arrive before --horizon.",
-        implied=DEFAULT_NUM_REQUESTS,
+        implied=f"{DEFAULT_NUM_REQUESTS}, or of the workload file",
+        at_least=0,
+    )
+    concurrency: int = option(
+        ValueKind.INT,
+        WORKLOAD,
+        0,
+        "Users who each wait for an answer before the next request, instead of --rate; 0 = off.",
+        at_least=0,
+    )
+    think_time_ms: int = option(
+        ValueKind.INT,
+        WORKLOAD,
+        0,
+        "Pause of such a user between an answer and the next request.",
         at_least=0,
     )
     prefix_tokens: int = option(
@@ -286,8 +310,12 @@ class RunConfig(SimulationConfig):
     )
     output_tokens_min: int = option(ValueKind.INT, WORKLOAD, 2, "Shortest output.")
     output_tokens_max: int = option(ValueKind.INT, WORKLOAD, 7000, "Longest output.")
-    timeout: int = option(
-        ValueKind.INT, WORKLOAD, 300, "Seconds after which a client gives up; negative = never."
+    timeout: int | None = option(
+        ValueKind.INT,
+        WORKLOAD,
+        None,
+        "Seconds after which a client gives up; negative = never.",
+        implied=f"{DEFAULT_TIMEOUT_S}, or of the workload file",
     )
     metrics_path: str = option(
         ValueKind.TEXT, OUTPUT, "", "JSON file to write, with one entry per request."
@@ -297,8 +325,29 @@ class RunConfig(SimulationConfig):
     )
 
     def _check_workload(self) -> None:
-        self._spec("num_requests").check_range(self.num_requests)
-        self._spec("prefix_tokens").check_range(self.prefix_tokens)
+        for name in ("num_requests", "prefix_tokens", "concurrency", "think_time_ms"):
+            self._spec(name).check_range(getattr(self, name))
+        if self.concurrency > 0:
+            if self.rate is not None:
+                raise BlisError("--concurrency: excludes --rate; users send when they are answered")
+            if self.workload_spec:
+                raise BlisError(
+                    "--concurrency: excludes --workload-spec; give the clients of the file a"
+                    " concurrency"
+                )
+        elif not self.workload_spec:
+            self._check_rate_and_lengths()
+        if self.timeout == 0:
+            raise BlisError("--timeout: must not be 0; use a negative value for no time limit")
+        if not self.workload_spec:
+            implied = 0 if self.concurrency else DEFAULT_NUM_REQUESTS
+            count = implied if self.num_requests is None else self.num_requests
+            if count == 0 and (self.horizon is None or self.horizon == MAX_INT64):
+                raise BlisError(
+                    "--num-requests: the workload has no end; give a number above 0, or --horizon"
+                )
+
+    def _check_rate_and_lengths(self) -> None:
         # A preset brings its own lengths, but takes the rate from here.
         rate = DEFAULT_RATE if self.rate is None else self.rate
         if not finite_positive(rate):
@@ -306,11 +355,6 @@ class RunConfig(SimulationConfig):
         if self.workload == "distribution":
             self._check_lengths("prompt")
             self._check_lengths("output")
-        if self.timeout == 0:
-            raise BlisError("--timeout: must not be 0; use a negative value for no time limit")
-        count = DEFAULT_NUM_REQUESTS if self.num_requests is None else self.num_requests
-        if count == 0 and (self.horizon is None or self.horizon == MAX_INT64):
-            raise BlisError("--num-requests: 0 needs an end of time; give --horizon, or a number")
 
     def _check_lengths(self, side: str) -> None:
         """The four figures of one length distribution, in the order of the reference."""

@@ -8,14 +8,13 @@ taken is left out as a whole and noted in :attr:`Registry.problems`; the others 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
@@ -35,6 +34,9 @@ from blis_core.registry import (
     make_extension,
     trace,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "Extension",
@@ -78,10 +80,11 @@ def configure(*, files: Iterable[str | Path] = (), disabled: Iterable[str] = ())
     a file that does not exist and for an attempt to switch the core off.
     """
     global _settings, _registry
-    paths = tuple(Path(file).absolute() for file in files)
-    for path in paths:
-        if not path.is_file():
-            raise BlisError(f"--plugin {path}: no such file")
+    paths: tuple[Path, ...] = ()
+    if files := tuple(files):
+        from blis_core import plugin_files  # brings pathlib, which start-up can do without
+
+        paths = plugin_files.resolve(files)
     names = [*disabled, *os.environ.get("BLIS_DISABLE_PLUGINS", "").split(",")]
     settings = _Settings(paths, frozenset(normalise(name) for name in names if name.strip()))
     if _matches(CORE, settings.disabled):
@@ -115,7 +118,7 @@ def _load(settings: _Settings) -> Registry:
     """Load all plugins: the core, first-party distributions, others by name, then files."""
     start = time.perf_counter()
     registry = Registry()
-    candidates = [_Candidate(CORE, lambda: importlib.import_module("blis_core.builtins"))]
+    candidates = [_Candidate(CORE, lambda: import_module("blis_core.builtins"))]
     installed = [
         _Candidate(Origin(point.name, point.distribution, point.version), point.load)
         for point in entry_points(GROUP)
@@ -123,7 +126,12 @@ def _load(settings: _Settings) -> Registry:
     installed.sort(key=_load_order)
     trace(f"discovery: {len(installed)} entry points", start)
     candidates += installed
-    candidates += [_file_candidate(index, path) for index, path in enumerate(settings.files)]
+    if settings.files:
+        from blis_core import plugin_files
+
+        for index, path in enumerate(settings.files):
+            load = partial(plugin_files.load, index, path)
+            candidates.append(_Candidate(Origin(path.name), load))
 
     manager = pluggy.PluginManager("blis")
     manager.add_hookspecs(hookspecs)
@@ -141,25 +149,6 @@ def _load(settings: _Settings) -> Registry:
 def _load_order(candidate: _Candidate) -> tuple[bool, str, str]:
     distribution = normalise(candidate.origin.distribution)
     return distribution not in FIRST_PARTY, distribution, candidate.origin.plugin
-
-
-def _file_candidate(index: int, path: Path) -> _Candidate:
-    name = f"blis_plugin_file_{index}_" + re.sub(r"\W", "_", path.stem)
-
-    def load() -> object:
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError("not a Python file (its name must end in .py)")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # so that pickle and "module:name" addresses find it
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        return module
-
-    return _Candidate(Origin(path.name), load)
 
 
 def _matches(origin: Origin, names: frozenset[str]) -> bool:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from blis_core import log
 from blis_core.catalog.defaults import load_defaults
 from blis_core.cluster.fleet import LiveFleet
 from blis_core.cluster.routing import RoutingSetup
 from blis_core.cluster.simulation import Cluster
-from blis_core.config import DEFAULT_NUM_REQUESTS, DEFAULT_RATE, ReplayConfig, RunConfig
+from blis_core.config import (
+    DEFAULT_NUM_REQUESTS,
+    DEFAULT_RATE,
+    DEFAULT_SEED,
+    DEFAULT_TIMEOUT_S,
+    ReplayConfig,
+    RunConfig,
+)
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.deployment import Deployment, resolve, scheduler, scorers
 from blis_core.engine.instance import Instance
@@ -18,9 +29,11 @@ from blis_core.kv.chains import ChainTable
 from blis_core.plugins import get_registry
 from blis_core.results.aggregate import build_results
 from blis_core.rng import PartitionedRandom
-from blis_core.workload.flags import FlagWorkload, LengthBounds, generate
+from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
+from blis_core.workload.generated import GeneratedWorkload
 
 if TYPE_CHECKING:
+    from blis_core.catalog.defaults import Preset
     from blis_core.config import SimulationConfig
     from blis_core.results.model import Results
 
@@ -44,77 +57,104 @@ def simulate(config: SimulationConfig | None = None, /, **options: Any) -> Resul
 def run_simulation(config: RunConfig) -> Results:
     """``blis run`` for a configuration that has been checked."""
     deployment = resolve(config)
-    horizon = MAX_INT64 if config.horizon is None else config.horizon
-    requests: Iterable[Request] = generate(_workload(config, horizon))
-    generated: list[Request] | None = None
-    if config.trace_output:
-        requests = generated = list(requests)
-    return _simulate(config, deployment, requests, horizon, generated, config.seed)
+    workload, seed, horizon = generate_workload(config)
+    return _simulate(
+        config, deployment, workload, horizon, seed, keep_requests=bool(config.trace_output)
+    )
 
 
 def run_replay(config: ReplayConfig) -> Results:
     """``blis replay`` for a configuration that has been checked."""
     from blis_core.trace.replay import load_replay, replay_horizon
 
-    requests = load_replay(config.trace_header, config.trace_data, config.seed)
+    seed = _simulator_seed(config)
+    requests = load_replay(config.trace_header, config.trace_data, seed)
     deployment = resolve(config)
     horizon = replay_horizon(requests) if config.horizon is None else config.horizon
     # the cluster takes requests in order of arrival, equal ones as they stand in the file
-    in_order = sorted(requests, key=lambda r: r.arrival)
-    generated = requests if config.trace_output else None
-    return _simulate(config, deployment, in_order, horizon, generated, config.seed)
+    workload = GeneratedWorkload(requests=sorted(requests, key=lambda r: r.arrival))
+    results = _simulate(config, deployment, workload, horizon, seed, keep_requests=False)
+    if config.trace_output:
+        results = attrs.evolve(results, generated=requests)
+    return results
 
 
-def _workload(config: RunConfig, horizon: int) -> FlagWorkload:
-    if config.workload == "distribution":
-        prefix = config.prefix_tokens
-        prompt = LengthBounds(
-            config.prompt_tokens,
-            config.prompt_tokens_stdev,
-            config.prompt_tokens_min,
-            config.prompt_tokens_max,
-        )
-        output = LengthBounds(
-            config.output_tokens,
-            config.output_tokens_stdev,
-            config.output_tokens_min,
-            config.output_tokens_max,
-        )
+def generate_workload(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
+    """What ``blis run`` simulates, the seed of the workload and the horizon in us."""
+    if config.workload_spec:
+        return _workload_of_file(config)
+    seed = _simulator_seed(config)
+    horizon = MAX_INT64 if config.horizon is None else config.horizon
+    return prepare_flags(_workload_of_flags(config, seed, horizon)), seed, horizon
+
+
+def _workload_of_file(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
+    """A workload file; given flags win over its seed, horizon, number and timeouts."""
+    from blis_core.workload.pipeline import prepare
+    from blis_core.workload.spec import load_spec
+
+    spec = load_spec(config.workload_spec)
+    if config.seed is not None:
+        spec = attrs.evolve(spec, seed=config.seed)
+    horizon = spec.horizon if spec.horizon > 0 else MAX_INT64
+    if config.horizon is not None:
+        horizon = config.horizon
+    workload = prepare(
+        spec,
+        horizon=horizon,
+        max_requests=spec.num_requests if config.num_requests is None else config.num_requests,
+        timeout_us=None if config.timeout is None else max(0, config.timeout) * 1_000_000,
+    )
+    return workload, spec.seed, horizon
+
+
+def _workload_of_flags(config: RunConfig, seed: int, horizon: int) -> FlagWorkload:
+    if config.workload == "distribution" or config.concurrency:
+        source: RunConfig | Preset = config
     else:
-        preset = load_defaults(config.defaults_filepath or "defaults.yaml").preset(config.workload)
-        prefix = preset.prefix_tokens
-        prompt = LengthBounds(
-            preset.prompt_tokens,
-            preset.prompt_tokens_stdev,
-            preset.prompt_tokens_min,
-            preset.prompt_tokens_max,
-        )
-        output = LengthBounds(
-            preset.output_tokens,
-            preset.output_tokens_stdev,
-            preset.output_tokens_min,
-            preset.output_tokens_max,
-        )
+        source = load_defaults(config.defaults_filepath or "defaults.yaml").preset(config.workload)
+    implied = 0 if config.concurrency else DEFAULT_NUM_REQUESTS
+    timeout = DEFAULT_TIMEOUT_S if config.timeout is None else config.timeout
     return FlagWorkload(
         rate=DEFAULT_RATE if config.rate is None else config.rate,
-        num_requests=DEFAULT_NUM_REQUESTS if config.num_requests is None else config.num_requests,
-        seed=config.seed,
+        num_requests=implied if config.num_requests is None else config.num_requests,
+        seed=seed,
         horizon=horizon,
-        prefix_tokens=prefix,
-        prompt=prompt,
-        output=output,
-        timeout_us=max(0, config.timeout) * 1_000_000,
+        prefix_tokens=source.prefix_tokens,
+        prompt=LengthBounds(
+            source.prompt_tokens,
+            source.prompt_tokens_stdev,
+            source.prompt_tokens_min,
+            source.prompt_tokens_max,
+        ),
+        output=LengthBounds(
+            source.output_tokens,
+            source.output_tokens_stdev,
+            source.output_tokens_min,
+            source.output_tokens_max,
+        ),
+        timeout_us=max(0, timeout) * 1_000_000,
+        concurrency=config.concurrency,
+        think_time_us=config.think_time_ms * 1000,
     )
+
+
+def _simulator_seed(config: SimulationConfig) -> int:
+    """Seed of everything but the workload of a file: the flag's, never the file's."""
+    return DEFAULT_SEED if config.seed is None else config.seed
 
 
 def _simulate(
     config: SimulationConfig,
     deployment: Deployment,
-    requests: Iterable[Request],
+    workload: GeneratedWorkload,
     horizon: int,
-    generated: list[Request] | None,
     workload_seed: int,
+    *,
+    keep_requests: bool,
 ) -> Results:
+    for warning in workload.warnings:
+        log.warning(warning)
     registry = get_registry()
     latency = deployment.latency_model()
     chains = ChainTable(deployment.block_size)
@@ -140,7 +180,7 @@ def _simulate(
         "routing-policy",
         name,
         RoutingSetup(
-            random=PartitionedRandom(config.seed).stream("router"),
+            random=PartitionedRandom(_simulator_seed(config)).stream("router"),
             scorers=scorers(config.routing_scorers) if weighted else (),
         ),
     )
@@ -153,8 +193,20 @@ def _simulate(
         model=deployment.model,
         horizon=horizon,
     )
-    cluster.run(requests)
+    requests = workload.requests
+    generated: list[Request] = []
+    if keep_requests:
+        requests = generated = list(requests)
+    sessions = None
+    if workload.sessions:
+        from blis_core.workload.sessions import SessionManager
+
+        sessions = SessionManager(workload.sessions, workload.follow_up_budget)
+    with _collector_off():
+        cluster.run(requests, sessions.on_done if sessions is not None else None)
     outcome = cluster.outcome
+    if keep_requests:
+        generated = generated + outcome.follow_ups
     return build_results(
         [instance.finish() for instance in instances],
         several=config.num_instances > 1,
@@ -167,3 +219,16 @@ def _simulate(
         resolution=list(deployment.resolution),
         config=config,
     )
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """No cyclic garbage collection meanwhile: the engine leaves no cycles, and looking for them
+    among hundreds of thousands of live requests costs a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

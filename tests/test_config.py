@@ -46,7 +46,7 @@ def test_values_are_normalised() -> None:
 
 
 def test_repr_shows_what_was_given() -> None:
-    assert repr(run(rate=2.0, seed=42)) == "RunConfig(model='acme/small', rate=2.0)"
+    assert repr(run(rate=2.0, block_size_in_tokens=16)) == "RunConfig(model='acme/small', rate=2.0)"
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_checks_of_both_commands(options: dict[str, Any], message: str) -> None:
         ({"output_tokens_max": 0}, "--output-tokens-max: must be at least 1"),
         ({"output_tokens_min": 9000}, "--output-tokens-min: 9000 is above"),
         ({"timeout": 0}, "--timeout: must not be 0"),
-        ({"num_requests": 0}, "--num-requests: 0 needs an end of time"),
-        ({"num_requests": 0, "horizon": MAX_INT64}, "--num-requests: 0 needs an end of time"),
+        ({"num_requests": 0}, "--num-requests: the workload has no end"),
+        ({"num_requests": 0, "horizon": MAX_INT64}, "--num-requests: the workload has no end"),
     ],
 )
 def test_checks_of_run(options: dict[str, Any], message: str) -> None:

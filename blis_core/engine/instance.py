@@ -320,8 +320,8 @@ class Instance:
         request.e2e = request.ttft + request.itl_sum
         if output > 0:
             request.e2e += self._completion_time
-        request.tokens = None
         self._done(request, end)
+        request.tokens = None
 
     # -------------------------------------------------------------------- runs of decode steps
 

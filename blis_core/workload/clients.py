@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from blis_core.contracts import ArrivalSampler, LengthSampler, Request
 from blis_core.rng import GoRand
 from blis_core.workload.activity import Activity
+from blis_core.workload.conversations import Conversation, by_arrival, session_requests
 from blis_core.workload.deadlines import patience
 from blis_core.workload.factory_arrivals import make_sampler
 from blis_core.workload.generation import (
-    Conversation,
     Parts,
     Source,
     Traits,
     arrival_times,
-    by_arrival,
     multimodal_requests,
     plain_requests,
-    session_requests,
 )
 from blis_core.workload.samplers import arrival_sampler, length_sampler
 from blis_core.workload.spec import ACCUMULATE, Distribution

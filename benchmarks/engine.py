@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Micro benchmarks: what a token, a request, a step and a KV block cost inside the simulator.
+
+    benchmarks/engine.py [GROUP ...]      groups: random, workload, engine, kv, latency
+
+Each line is the best of several repetitions. For whole command lines see run.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from blis_core import log
+from blis_core.config import RunConfig
+from blis_core.contracts import (
+    MAX_INT64,
+    BatchShape,
+    KVSequence,
+    LatencyModel,
+    LatencySetup,
+    Request,
+)
+from blis_core.deployment import priority_policy, resolve, scheduler
+from blis_core.engine.formation import Limits
+from blis_core.engine.instance import Instance
+from blis_core.kv.chains import ChainTable
+from blis_core.kv.paged import PagedKVStore
+from blis_core.plugins import get_registry
+from blis_core.rng import GoRand
+from blis_core.workload.flags import FlagWorkload, LengthBounds, generate
+
+BLOCK = 16
+MODEL = "qwen/qwen3-14b"
+
+
+class Constant(LatencyModel):
+    """Every step takes 10 ms, so that the engine's own cost is what is measured."""
+
+    def step_time(self, shape: BatchShape) -> int:
+        """10 ms."""
+        return 10_000
+
+    def decode_times(self, decodes: int, context_sum: int, steps: int) -> np.ndarray:
+        """10 ms, as an array."""
+        return np.full(steps, 10_000, dtype=np.int64)
+
+
+def show(
+    what: str,
+    count: int,
+    call: Callable[[], object] | Callable[[Any], object],
+    *,
+    before: Callable[[], Any] | None = None,
+    repeat: int = 5,
+) -> None:
+    """Print the time of one of the ``count`` operations that ``call`` does.
+
+    What ``before`` makes is not timed, and is given to ``call``.
+    """
+    best = float("inf")
+    for _ in range(repeat):
+        arguments = [before()] if before else []
+        start = time.perf_counter()
+        call(*arguments)
+        best = min(best, time.perf_counter() - start)
+    each = best / count
+    scaled = f"{each * 1e9:8.1f} ns" if each < 1e-6 else f"{each * 1e6:8.2f} us"
+    print(f"{what:<56}{scaled}", flush=True)
+
+
+# --------------------------------------------------------------------------------------- groups
+
+
+def random() -> None:
+    """The random streams."""
+    rng = GoRand(1)
+    show("token id, a million at once", 1_000_000, lambda: rng.tokens(1_000_000))
+    show("token id, 500 at once", 100_000, lambda: [rng.tokens(500) for _ in range(200)])
+    show("uniform float, 10,000 at once", 10_000, lambda: rng.float64s(10_000))
+    show("normal float, one at a time", 10_000, lambda: [rng.norm() for _ in range(10_000)])
+
+
+def workload() -> None:
+    """From figures to requests."""
+    lengths = LengthBounds(512, 256, 2, 7000)
+
+    def requests(prefix: int) -> list[Request]:
+        made = FlagWorkload(
+            rate=10.0,
+            num_requests=2000,
+            seed=42,
+            horizon=MAX_INT64,
+            prefix_tokens=prefix,
+            prompt=lengths,
+            output=lengths,
+            timeout_us=0,
+        )
+        return list(generate(made))
+
+    show("request with 512 + 512 tokens", 2000, lambda: requests(0))
+    show("the same with a shared prefix of 1024", 2000, lambda: requests(1024))
+    some = requests(0)
+
+    def keys() -> None:
+        chains = ChainTable(BLOCK)
+        for request in some:
+            request.keys = None
+            chains.keys(request)
+
+    show("block keys of such a request", 2000, keys)
+
+
+def _instance(blocks: int, running: int, fast_forward: bool) -> Instance:
+    return Instance(
+        "instance_0",
+        latency=Constant(_setup()),
+        store=PagedKVStore(blocks, BLOCK),
+        chains=ChainTable(BLOCK),
+        scheduler=scheduler("fcfs", priority_policy("constant")),
+        limits=Limits(max_running=running, max_tokens=1 << 20),
+        fast_forward=fast_forward,
+    )
+
+
+def _setup() -> LatencySetup:
+    return resolve(RunConfig(model=MODEL)).setup
+
+
+def _simulated(
+    requests: int, prompt: int, output: int, running: int, *, fast_forward: bool = True
+) -> Callable[[], None]:
+    """A simulation of equal requests that are all there at the start."""
+    tokens = [GoRand(i).tokens(prompt + output) for i in range(requests)]
+
+    def simulate() -> None:
+        blocks = running * (prompt + output + BLOCK) // BLOCK
+        instance = _instance(blocks, running, fast_forward)
+        for i, ids in enumerate(tokens):
+            instance.inject(Request(f"r{i}", 0, ids, prompt, output), 0)
+        instance.advance()
+        assert instance.metrics.completed == requests
+
+    return simulate
+
+
+def engine() -> None:
+    """The step loop of one instance."""
+    steps = 4000
+    show("decode step of 64 requests, run ahead", steps, _simulated(64, 64, steps, 64))
+    alone = _simulated(64, 64, steps, 64, fast_forward=False)
+    show("decode step of 64 requests, one by one", steps, alone, repeat=2)
+    show("decode step of 256 requests, run ahead", steps, _simulated(256, 64, steps, 256), repeat=2)
+    show("request of 64 + 1 tokens, from arrival to end", 4000, _simulated(4000, 64, 1, 64))
+    show("request of 512 + 128 tokens", 1000, _simulated(1000, 512, 128, 64))
+
+
+def kv() -> None:
+    """The KV store; a sequence holds 64 blocks."""
+    blocks, count = 64, 400
+    chains = ChainTable(BLOCK)
+    keys = [chains.intern(GoRand(i).tokens(blocks * BLOCK), blocks * BLOCK) for i in range(count)]
+
+    def admitted(store: PagedKVStore) -> list[KVSequence]:
+        made = [KVSequence(chain, rank) for rank, chain in enumerate(keys)]
+        for seq in made:
+            store.admit(seq, [], blocks * BLOCK)
+        return made
+
+    def admit_and_release() -> None:
+        store = PagedKVStore(blocks * count, BLOCK)
+        for seq in admitted(store):
+            store.release(seq)
+
+    show("take a block at admission and give it back", blocks * count, admit_and_release)
+    full = PagedKVStore(blocks * count, BLOCK)
+    for seq in admitted(full):
+        full.release(seq)
+
+    def match() -> None:
+        for chain in keys:
+            assert len(full.match(chain, blocks)) == blocks
+
+    show("find a cached block", blocks * count, match)
+
+    def again() -> None:
+        held = [KVSequence(chain, rank) for rank, chain in enumerate(keys)]
+        for seq in held:
+            full.admit(seq, full.match(seq.keys, blocks - 1), BLOCK)
+        for seq in held:
+            full.release(seq)
+
+    show("claim a cached block and give it back", blocks * count, again)
+
+    grown = [chains.intern(GoRand(i).tokens(2 * blocks * BLOCK), 0) for i in range(count)]
+
+    def decoding() -> tuple[PagedKVStore, list[list[KVSequence]]]:
+        store = PagedKVStore((blocks + 16) * count, BLOCK)
+        groups: list[list[KVSequence]] = [[] for _ in range(BLOCK)]
+        for rank, chain in enumerate(grown):
+            seq = KVSequence(chain, rank)
+            store.admit(seq, [], blocks * BLOCK - rank % BLOCK)
+            groups[rank % BLOCK].append(seq)
+        return store, groups
+
+    show(
+        "take and fill a block while decoding",
+        16 * count,
+        lambda state: state[0].advance(state[1], 0, 16 * BLOCK),
+        before=decoding,
+    )
+
+
+def latency() -> None:
+    """Every installed latency model, for a batch of 64 decodes."""
+    registry = get_registry()
+    for name in registry.names("latency-model"):
+        model = resolve(RunConfig(model=MODEL, latency_model=name)).latency_model()
+        shape = BatchShape((), 64, 64_000)
+
+        def single(model: LatencyModel = model, shape: BatchShape = shape) -> None:
+            for _ in range(1000):
+                model.step_time(shape)
+
+        def bulk(steps: int, model: LatencyModel = model) -> None:
+            for _ in range(100):
+                model.decode_times(64, 64_000, steps)
+
+        show(f"{name}: step_time", 1000, single)
+        for steps in (10, 1000):
+            show(
+                f"{name}: a step of decode_times, {steps} at once",
+                100 * steps,
+                lambda bulk=bulk, steps=steps: bulk(steps),
+            )
+
+
+GROUPS = {group.__name__: group for group in (random, workload, engine, kv, latency)}
+
+
+def main() -> None:
+    """Run the groups that are named, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
+    chosen = parser.parse_args().groups
+    for name in chosen:
+        if name not in GROUPS:
+            parser.error(f"unknown group {name} (groups: {', '.join(GROUPS)})")
+    log.set_level("error")
+    for name in chosen or GROUPS:
+        print(f"--- {GROUPS[name].__doc__}")
+        GROUPS[name]()
+
+
+if __name__ == "__main__":
+    main()

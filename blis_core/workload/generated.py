@@ -1,0 +1,31 @@
+"""What the generation of a workload results in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from blis_core.contracts import Request
+
+if TYPE_CHECKING:
+    from blis_core.workload.sessions import Blueprint
+
+UNLIMITED = -1
+
+
+@attrs.frozen(kw_only=True)
+class GeneratedWorkload:
+    """Requests to begin with, and how sessions go on."""
+
+    requests: Iterable[Request] = ()
+    """In order of arrival, with ids. To be gone through once if ``streamed``."""
+    sessions: list[Blueprint] = attrs.field(factory=list)
+    """For a :class:`~blis_core.workload.sessions.SessionManager`; empty = no session goes on."""
+    follow_up_budget: int = 0
+    """Most follow-ups of all sessions together; -1 = unlimited."""
+    warnings: list[str] = attrs.field(factory=list)
+    """What the user probably did not intend; nobody has been told yet."""
+    streamed: bool = True
+    """Requests are made while they are asked for, not held in memory."""
