@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from blis_core.kv.chains import Chain, Segment
     from blis_core.rng import GoRand
 
     IntArray = npt.NDArray[np.int64]
@@ -186,8 +187,8 @@ class Request:
         self.model = model
         # ---- filled in by the simulation
         self.state = QUEUED
-        self.keys: Sequence[int] | None = None  # block keys of prompt ++ output (kv.chains)
-        self.output_keys: Sequence[int] | None = None  # block keys of the output taken alone
+        self.keys: Chain | None = None  # block keys of prompt ++ output (kv.chains)
+        self.output_keys: Chain | None = None  # block keys of the output taken alone
         self.priority = 0.0
         self.assigned = ""  # id of the instance
         self.ttft = -1  # us after arrival; -1 = no first token yet
@@ -454,16 +455,39 @@ class LengthSetup:
 
 
 class KVSequence:
-    """The KV blocks of one running request, as a store sees it."""
+    """The KV blocks of one running request, as a store sees it.
 
-    __slots__ = ("blocks", "keys", "rank")
+    ``keys``, ``rank``, ``decoding`` and ``offset`` are the engine's; the rest is the store's.
+    """
 
-    def __init__(self, keys: Sequence[int], rank: int) -> None:
+    __slots__ = (
+        "blocks",
+        "decoding",
+        "held",
+        "keys",
+        "offset",
+        "prompt_stored",
+        "rank",
+        "start",
+        "stored",
+        "tracked",
+    )
+
+    def __init__(self, keys: Chain, rank: int) -> None:
         self.keys = keys
-        """Key of the i-th block of ``blocks`` once it is full (see kv.chains)."""
+        """Key of each full block of the sequence (see kv.chains)."""
         self.rank = rank
         """Admission order; within a step smaller ranks come first."""
+        self.decoding = False
+        self.offset = 0
+        """While decoding, step j stores the token of position j - offset."""
         self.blocks: list[int] = []
+        self.start = 0
+        """Position of the first token of the first block."""
+        self.stored = 0
+        self.prompt_stored = 0
+        self.held = False
+        self.tracked = False
 
 
 class KVStore(ABC):
@@ -478,6 +502,8 @@ class KVStore(ABC):
     total_blocks: int
     used_blocks: int
     """Blocks that running requests hold."""
+    clock: int = 0
+    """Number of steps whose decode tokens are stored; kept by ``advance`` and by the engine."""
     refusals_are_pure: ClassVar[bool] = True
     """False: a refused ``admit`` has effects, so it must be tried at every step."""
 
@@ -487,16 +513,27 @@ class KVStore(ABC):
         return self.total_blocks - self.used_blocks
 
     @abstractmethod
-    def match(self, keys: Sequence[int], blocks: int) -> list[int]:
-        """Ids of the longest run of cached blocks among the first ``blocks`` keys."""
+    def match(self, keys: Chain, blocks: int) -> Any:
+        """The longest run of cached blocks among the first ``blocks`` keys.
+
+        ``len()`` of the result is their number; it is handed back to the two methods below.
+        """
 
     @abstractmethod
-    def can_admit(self, hit: list[int], new_tokens: int) -> bool:
+    def can_admit(self, hit: Any, new_tokens: int) -> bool:
         """Whether ``admit`` would succeed now."""
 
     @abstractmethod
-    def admit(self, seq: KVSequence, hit: list[int], new_tokens: int) -> bool:
-        """Claim the blocks ``hit`` and store ``new_tokens`` prompt tokens behind them."""
+    def admit(self, seq: KVSequence, hit: Any, new_tokens: int) -> bool:
+        """Claim the blocks ``hit`` and store ``new_tokens`` prompt tokens behind them.
+
+        Without new tokens nothing is to be claimed; ``restart`` follows.
+        """
+
+    def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
+        """``seq``, which holds nothing, goes on at position ``start`` with the chain ``keys``."""
+        seq.keys = keys
+        seq.start = start
 
     @abstractmethod
     def extend(self, seq: KVSequence, start: int, end: int) -> bool:
@@ -535,6 +572,7 @@ class KVStore(ABC):
         that cares for speed overrides it.
         """
         size = self.block_size
+        self.clock = start + steps
         members = sorted(
             (seq.rank, phase, seq) for phase, group in enumerate(groups) for seq in group
         )
@@ -543,6 +581,9 @@ class KVStore(ABC):
                 # the position modulo the block size is all that is known here, and enough
                 if not self.append(seq, (step - phase) % size):
                     raise RuntimeError("a KV store refused a block that it had promised")
+
+    def chain_shared(self, segment: Segment) -> None:  # noqa: B027 - optional to override
+        """From now on other sequences may look up the keys of ``segment`` (see kv.chains)."""
 
     @abstractmethod
     def hit_rate(self) -> float:

@@ -2,15 +2,15 @@
 """Runs the examples in the README and the pages, and compares what they print with what is shown.
 
     docs/examples.py [PAGE ...]           show the differences
-    docs/examples.py --write [PAGE ...]   put the real output into the pages
+    docs/examples.py --write [PAGE ...]   put the real output into the pages, if it is not shortened
 
 The examples of a page run in order, in one temporary folder:
 
 - a block with ``title="NAME"`` is a file of that name;
-- in a ``console`` block, commands follow ``$``. Those that start with ``blis`` are run (also
-  ``head``, ``cat`` and ``ls``), unless a comment says ``# not run``. They must end with exit code
-  0, or with N if a comment says ``# exit code N``. ``pip install ./FOLDER`` makes the package of an
-  example importable; ``make run`` stands for the command of the Makefile;
+- in a ``console`` block, commands follow ``$``. Those that start with ``blis`` are run, and a few
+  harmless others (:data:`OTHERS`), unless a comment says ``# not run``. They must end with exit
+  code 0, or with N if a comment says ``# exit code N``. ``pip install ./FOLDER`` makes the package
+  of an example importable; ``make run`` stands for the command of the Makefile;
 - a ``python`` block is executed, after those before it. A ``text`` block right behind it shows what
   it prints.
 
@@ -33,13 +33,14 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-READERS = ("head", "cat", "ls")
+OTHERS = ("cat", "cp", "head", "tail")
 
 _FENCE = re.compile(r"```(\w*)[ ]*(.*)")
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -137,7 +138,7 @@ class Runner:
     def examples(self, text: str) -> Iterator[Example]:
         """Run everything on a page."""
         found = list(blocks(text))
-        for block, behind in zip(found, [*found[1:], None], strict=True):
+        for block, behind in zip_longest(found, found[1:]):
             if block.title:
                 Path(block.title).parent.mkdir(parents=True, exist_ok=True)
                 Path(block.title).write_text(block.text, encoding="utf-8")
@@ -210,9 +211,10 @@ class Runner:
             name, _, settings[name] = words.pop(0).partition("=")
         if words[:2] == ["pip", "install"] and words[2].startswith("./"):
             return self._install(Path(words[2])), 0
-        if words[0] == "blis" and not set(words) & {"|", ">", "&&", ";"}:
-            return _blis(words[1:], settings)
-        if words[0] in ("blis", *READERS):
+        target = Path(words.pop()) if words[-2:-1] == [">"] else None
+        if words[0] == "blis" and "|" not in words:
+            return _blis(words[1:-1] if target else words[1:], settings, target)
+        if words[0] in ("blis", *OTHERS):
             return _shell(command)
         return None
 
@@ -229,20 +231,20 @@ class Runner:
             for group, points in project["entry-points"].items()
         ]
         (info / "entry_points.txt").write_text("".join(lines))
-        sys.path[:0] = [str(info.parent.absolute()), str((folder / "src").absolute())]
+        sys.path[:0] = [str(info.parent.absolute()), str(folder.absolute())]
         importlib.invalidate_caches()
         return ""
 
 
-def _blis(arguments: list[str], settings: dict[str, str]) -> tuple[str, int]:
+def _blis(arguments: list[str], settings: dict[str, str], target: Path | None) -> tuple[str, int]:
     """``blis`` in this process, which is much faster than starting one."""
     from blis_core.cli.main import main
 
     before = dict(os.environ)
-    os.environ.update(settings)
+    os.environ.update(settings, COLUMNS="80")
     _reset()
     try:
-        return _captured(lambda: main(arguments))
+        return _captured(lambda: main(arguments), target)
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -257,22 +259,28 @@ def _shell(command: str) -> tuple[str, int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "COLUMNS": "80"},
     )
     return _trimmed(done.stdout), done.returncode
 
 
-def _captured(call: Any) -> tuple[str, int]:
-    """What a call prints on either stream, and its value; 1 and a traceback if it raises."""
+def _captured(call: Callable[[], int], target: Path | None = None) -> tuple[str, int]:
+    """What a call prints on either stream, and its value; 1 and a traceback if it raises.
+
+    Standard output goes to the file ``target``, if there is one.
+    """
     raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
-    with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+    with contextlib.ExitStack() as stack:
+        stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+        out = stack.enter_context(target.open("w", encoding="utf-8")) if target else stream
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(stream))
         try:
             code = call()
         except Exception:  # noqa: BLE001 - an example that fails is a finding, not the end
             traceback.print_exc()
             code = 1
-    return _trimmed(raw.getvalue().decode()), code
+        return _trimmed(raw.getvalue().decode()), code
 
 
 def _trimmed(text: str) -> str:
@@ -305,10 +313,11 @@ def run_page(page: Path) -> list[Example]:
 
 
 def rewrite(page: Path, examples: list[Example]) -> None:
-    """Put real outputs in place of those shown that differ."""
+    """Put real outputs in place of those shown that differ, but for those shortened by hand."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for example in reversed(examples):
-        if example.difference and example.shown_at and example.exit_code == example.wanted_code:
+        failed = example.exit_code != example.wanted_code
+        if example.shown_at and example.difference and not failed and "..." not in example.shown:
             start, end = example.shown_at
             lines[start - 1 : end - 1] = example.printed.splitlines()
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -39,6 +40,8 @@ from blis_core.results import model
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+_NO_FILE = str(DOCS / "none.yaml")
+"""Stands for a defaults file that is not there, so that none in the current folder counts."""
 _MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -192,7 +195,7 @@ def hooks_page() -> str:
     """``reference/hooks.md``."""
     text = _HOOKS
     for kind, info in KINDS.items():
-        text += f"\n### {kind}\n\n"
+        text += f"\n### Kind {kind}\n\n"
         hook = inspect.getdoc(getattr(hookspecs, info.hook)) or ""
         text += f"Hook `{info.hook}`. {_inline(hook)}\n"
         if info.interface:
@@ -391,7 +394,7 @@ def gpus() -> str:
 def models() -> str:
     """The models whose architecture is in the catalogue, and what is derived for them."""
     rows = []
-    defaults = load_defaults("")
+    defaults = load_defaults(_NO_FILE)
     figures = bundled("models")["models"]
     for name in bundled_names():
         config = bundled_config(name)
@@ -402,7 +405,7 @@ def models() -> str:
         place, blocks = "", ""
         if entry is not None:
             place = f"{entry.tp} x {entry.gpu}"
-            blocks = str(resolve(RunConfig(model=repo, defaults_filepath="")).total_blocks)
+            blocks = str(resolve(RunConfig(model=repo, defaults_filepath=_NO_FILE)).total_blocks)
         experts = f"{description.experts}" if description.experts > 1 else ""
         rows.append(
             (
@@ -436,12 +439,13 @@ def models() -> str:
 def other_models() -> str:
     """Models with default GPUs whose architecture is not in the catalogue."""
     known = {figures["repo"].lower() for figures in bundled("models")["models"].values()}
-    rows = [
-        (code(name), f"{row['tp']} x {row['gpu']}")
+    others = [
+        f"{code(name)} ({row['tp']} x {row['gpu']})"
         for name, row in bundled("models_defaults")["models"].items()
         if name not in known
     ]
-    return table(("model", "default GPUs"), rows)
+    text = textwrap.fill(", ".join(others), 100, break_on_hyphens=False, break_long_words=False)
+    return text + ".\n"
 
 
 def presets() -> str:

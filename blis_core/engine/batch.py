@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Sequence
 from itertools import islice
 from operator import attrgetter
 
 from blis_core.contracts import KVSequence, Request
 from blis_core.engine.steplog import StepLog
+from blis_core.kv.chains import Chain
 
 _by_rank = attrgetter("rank")
 PREFILL, DECODE, PARKED = 0, 1, 2
@@ -28,7 +28,6 @@ class Member(KVSequence):
     __slots__ = (
         "begun",
         "finish",
-        "offset",
         "opened",
         "phase",
         "progress",
@@ -37,7 +36,7 @@ class Member(KVSequence):
         "target",
     )
 
-    def __init__(self, request: Request, keys: Sequence[int], rank: int, target: int) -> None:
+    def __init__(self, request: Request, keys: Chain, rank: int, target: int) -> None:
         super().__init__(keys, rank)
         self.request = request
         self.target = target
@@ -45,8 +44,6 @@ class Member(KVSequence):
         self.phase = PREFILL
         self.progress = 0
         """Tokens processed; kept up to date only while not decoding."""
-        self.offset = 0
-        """While decoding: progress before step j is j - offset."""
         self.finish = -1
         """While decoding: number of the last step."""
         self.begun = 0
@@ -89,6 +86,7 @@ class RunningBatch:
         offset = step - progress
         self.version += 1
         member.phase = DECODE
+        member.decoding = True
         member.offset = offset
         member.begun = step
         member.opened = self._log.total
@@ -126,6 +124,8 @@ class RunningBatch:
             member.ranges = []
         self.end_decode(member)
         member.phase = PARKED
+        member.decoding = False
+        member.stored = member.progress
         insort(self.parked, member, key=_by_rank)
 
     def unpark_all(self) -> None:

@@ -6,7 +6,8 @@ blocks go. When blocks run out in the first part, members are preempted from the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -14,7 +15,7 @@ from blis_core.contracts import QUEUED, RUNNING, KVStore, Request
 from blis_core.engine.batch import DECODE, Member, RunningBatch
 from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.waiting import WaitQueue
-from blis_core.kv.chains import ChainTable
+from blis_core.kv.chains import Chain, ChainTable
 
 LONGEST_RUN = 8192  # steps planned at once; bounds the memory of a run
 
@@ -69,7 +70,9 @@ class BatchFormation:
         chunks, budget = self._plan()
         members = batch.members
         admitted: list[tuple[Member, int]] = []
-        if self._allocate(chunks):
+        preempted = self._allocate(chunks)
+        store.clock = batch.next_step + 1
+        if preempted:
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
         while waiting.count and len(members) < limits.max_running and budget > 0:
             request = waiting.head()
@@ -150,7 +153,7 @@ class BatchFormation:
                 budget -= tokens
         return chunks, budget
 
-    def next_chunk(self, request: Request, budget: int) -> tuple[Sequence[int], list[int], int]:
+    def next_chunk(self, request: Request, budget: int) -> tuple[Chain, Any, int]:
         """Block keys, prefix hit and number of prompt tokens of a request to be admitted."""
         store = self.store
         keys = request.keys
@@ -183,7 +186,9 @@ class BatchFormation:
                     store.advance(batch.groups, step, 1)
                 return False
         elif chunks[0][0].rank > batch.last_rank and store.refusals_are_pure:
-            fresh = need + sum(-(-(m.progress + n) // size) - len(m.blocks) for m, n in chunks if n)
+            fresh = need + sum(
+                -(-(m.progress + n) // size) + (-m.progress // size) for m, n in chunks
+            )
             if fresh <= store.free_blocks:
                 if batch.decodes:
                     store.advance(batch.groups, step, 1)
@@ -228,5 +233,5 @@ class BatchFormation:
         self._metrics.preemptions += 1
         if alone:
             store = self.store
-            hit = store.match(request.keys or (), request.prompt_len // store.block_size)
+            hit = store.match(self._chains.keys(request), request.prompt_len // store.block_size)
             self._preempted_alone(request, len(hit), self.target(request))

@@ -92,6 +92,7 @@ class Instance:
         self._output_time = latency.output_token_time()
         self._completion_time = latency.completion_time()
         self._chains = chains
+        chains.listeners.append(store.chain_shared)
         self._limits = limits
         self._horizon = horizon
         self.on_done = on_done
@@ -267,10 +268,10 @@ class Instance:
                 batch.prefilling.remove(member)
                 if request.ttft < 0:
                     request.ttft = now + token_time - request.arrival
+                if not tokens:
+                    # a whole prompt hit holds no blocks; its output starts a chain of its own
+                    store.restart(member, self._chains.output_keys(request), request.prompt_len)
                 if member.target > request.prompt_len:
-                    if not tokens:
-                        # a whole prompt hit holds no blocks; its output starts a chain of its own
-                        member.keys = self._chains.output_keys(request)
                     batch.begin_decode(member, request.prompt_len)
                 else:
                     done.append(member)

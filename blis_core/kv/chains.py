@@ -5,33 +5,91 @@ these blocks are equal, which is all that a chained block hash can tell. Keys co
 tree: a sequence that shares nothing costs one dictionary look-up and owns a consecutive range of
 keys, whatever its length; a shared prefix is compared as memory, not token by token.
 
-One table serves a whole simulation, so that KV stores, routers and snapshots share the keys.
+One table serves a whole simulation, so that KV stores, routers and snapshots share the keys. As
+long as nobody else walks into a sequence's own range, stores may treat it in one piece; they are
+told when that ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     from blis_core.contracts import Request, TokenArray
 
 
-class _Segment:
-    """Blocks ``start..`` of one sequence: the stretch that no earlier sequence had."""
+class Segment:
+    """The stretch of a sequence that no earlier sequence had: keys ``base..base+blocks-1``."""
 
-    __slots__ = ("base", "blocks", "children", "own_prompt_blocks", "start", "tokens")
+    __slots__ = ("_table", "base", "blocks", "children", "own_prompt_blocks", "shared", "start",
+                 "tokens")  # fmt: skip
 
     def __init__(
-        self, base: int, start: int, blocks: int, tokens: TokenArray, own_prompt_blocks: int
+        self, table: ChainTable, base: int, start: int, blocks: int, tokens: TokenArray, prompt: int
     ) -> None:
-        self.base = base  # key of block `start`
+        self.base = base
         self.start = start
         self.blocks = blocks
+        self.shared = False
+        """Whether another sequence, or another life of this one, may hold some of its blocks."""
         self.tokens = tokens  # of the whole sequence that created it
-        self.own_prompt_blocks = own_prompt_blocks
+        self.own_prompt_blocks = prompt
         # continuations that branch off behind k blocks of this segment: (k, bytes of next block)
-        self.children: dict[tuple[int, bytes], _Segment] | None = None
+        self.children: dict[tuple[int, bytes], Segment] | None = None
+        self._table = table
+
+    def share(self) -> None:
+        """Mark the segment as shared and tell the stores."""
+        if not self.shared:
+            self.shared = True
+            for listener in self._table.listeners:
+                listener(self)
+
+
+class Chain(Sequence[int]):
+    """Keys of the full blocks of one sequence: those of segments found, then those of its own."""
+
+    __slots__ = ("exposed", "head", "own", "tail")
+
+    def __init__(self, head: list[int], own: Segment | None, prompt_blocks: int) -> None:
+        self.head = head
+        """Keys of the blocks that another sequence had before."""
+        self.own = own
+        """The segment that this sequence created, if any."""
+        self.tail = own.blocks if own is not None else 0
+        self.exposed = len(head) > prompt_blocks
+        """Whether blocks that this sequence generates are among ``head``."""
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody else can hold the blocks behind ``head``."""
+        return not self.exposed and (self.own is None or not self.own.shared)
+
+    def __len__(self) -> int:
+        return len(self.head) + self.tail
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if index < 0:
+            index += len(self)
+        behind = index - len(self.head)
+        if behind < 0:
+            return self.head[index]
+        if self.own is None or behind >= self.tail:
+            raise IndexError(index)
+        return self.own.base + behind
+
+    def __iter__(self) -> Iterator[int]:
+        if self.own is None:
+            return iter(self.head)
+        return chain(self.head, range(self.own.base, self.own.base + self.tail))
 
 
 class ChainTable:
@@ -42,10 +100,12 @@ class ChainTable:
         self.output_shared = False
         """True once some sequence was found to continue into blocks that another one generates
         (multi-turn traffic); while False, decoding can never lengthen anybody's prefix hit."""
-        self._roots: dict[bytes, _Segment] = {}
+        self.listeners: list[Callable[[Segment], None]] = []
+        """Called with a segment when it becomes shared, before anybody can look up its keys."""
+        self._roots: dict[bytes, Segment] = {}
         self._next_key = 0
 
-    def keys(self, request: Request) -> Sequence[int]:
+    def keys(self, request: Request) -> Chain:
         """Keys of all full blocks of prompt ++ output, computed once per request."""
         keys = request.keys
         if keys is None:
@@ -53,7 +113,7 @@ class ChainTable:
             keys = request.keys = self.intern(request.tokens, request.prompt_len)
         return keys
 
-    def output_keys(self, request: Request) -> Sequence[int]:
+    def output_keys(self, request: Request) -> Chain:
         """Keys of the full blocks of the output taken as a sequence of its own."""
         keys = request.output_keys
         if keys is None:
@@ -61,50 +121,50 @@ class ChainTable:
             keys = request.output_keys = self.intern(request.tokens[request.prompt_len :], 0)
         return keys
 
-    def intern(self, tokens: TokenArray, prompt_len: int) -> Sequence[int]:
+    def intern(self, tokens: TokenArray, prompt_len: int) -> Chain:
         """Keys of the full blocks of ``tokens``; the first ``prompt_len`` tokens are the prompt.
 
         A partial last block has no key.
         """
         size = self.block_size
         total = len(tokens) // size
-        if total == 0:
-            return ()
         prompt_blocks = prompt_len // size
+        if total == 0:
+            return Chain([], None, prompt_blocks)
         first = tokens[:size].tobytes()
         segment = self._roots.get(first)
         if segment is None:
-            self._roots[first] = fresh = self._segment(tokens, 0, total, prompt_blocks)
-            return range(fresh.base, fresh.base + total)
+            fresh = self._roots[first] = self._segment(tokens, 0, total, prompt_blocks)
+            return Chain([], fresh, prompt_blocks)
         keys: list[int] = []
         at = 0
         while True:
+            if not segment.shared:
+                segment.share()
             # blocks at.. of `tokens` against the segment's own blocks
-            shared = self._common(segment, tokens, at, total)
-            keys.extend(range(segment.base, segment.base + shared))
-            at += shared
+            common = self._common(segment, tokens, at, total)
+            keys.extend(range(segment.base, segment.base + common))
+            at += common
             if at > prompt_blocks or at > segment.own_prompt_blocks:
                 self.output_shared = True
             if at == total:
-                return keys
-            label = (shared, tokens[at * size : (at + 1) * size].tobytes())
+                return Chain(keys, None, prompt_blocks)
+            label = (common, tokens[at * size : (at + 1) * size].tobytes())
             children = segment.children
             if children is None:
                 children = segment.children = {}
             child = children.get(label)
             if child is None:
-                fresh = self._segment(tokens, at, total - at, prompt_blocks)
-                children[label] = fresh
-                keys.extend(range(fresh.base, fresh.base + total - at))
-                return keys
+                fresh = children[label] = self._segment(tokens, at, total - at, prompt_blocks)
+                return Chain(keys, fresh, prompt_blocks)
             segment = child
 
-    def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> _Segment:
-        segment = _Segment(self._next_key, start, blocks, tokens, prompt)
+    def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
+        segment = Segment(self, self._next_key, start, blocks, tokens, prompt)
         self._next_key += blocks
         return segment
 
-    def _common(self, segment: _Segment, tokens: TokenArray, at: int, total: int) -> int:
+    def _common(self, segment: Segment, tokens: TokenArray, at: int, total: int) -> int:
         """How many blocks of the segment equal those of ``tokens`` from block ``at`` on."""
         size = self.block_size
         count = min(segment.blocks, total - at)

@@ -1,18 +1,52 @@
 """The single-tier KV store: paged blocks, automatic prefix caching, least-recently-used reuse.
 
 Free blocks form a queue: taken at the head, given back at the tail, each keeping its content and
-its entry in the prefix index until it is taken again. The queue is a list with a moving head;
-a free block that a prefix hit claims leaves a stale entry behind, which the head skips.
+its entry in the prefix index until it is taken again.
+
+Blocks come in two forms. Those that more than one sequence may hold are *tracked*: they have an id,
+a reference count and an entry in the index. Those behind a sequence's private tail (see kv.chains)
+can be found by nobody else, so they are only counted, while they are held and, as one extent, while
+they lie in the queue: taking, storing and releasing them costs the same for ten blocks or ten
+thousand. When a tail stops being private its blocks are given ids, as they stand at that moment.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from blis_core.contracts import KVSequence, KVStore
 from blis_core.errors import BlisError
+from blis_core.kv.chains import Chain, Segment
 
-_COMPACT_AT = 1 << 15  # drop the consumed part of the queue when it is at least this long
+
+class _Extent:
+    """Blocks that lie next to each other in the queue of free blocks; the last is taken first."""
+
+    __slots__ = ("base", "count", "full", "ids")
+
+    def __init__(self, count: int, base: int, full: int, ids: list[int] | None) -> None:
+        self.count = count
+        """Number of blocks, if they have no ids."""
+        self.base = base
+        """First key of the tail whose first ``count`` blocks these are; -1 = of no use."""
+        self.full = full
+        """How many of the leading blocks have been indexed."""
+        self.ids = ids
+        """Ids of tracked blocks; some may have been claimed since (see ``_stale``)."""
+
+
+class Hit:
+    """Cached blocks of a prompt: tracked ones, then ``own`` ones of the private tail."""
+
+    __slots__ = ("ids", "own")
+
+    def __init__(self, ids: list[int], own: int) -> None:
+        self.ids = ids
+        self.own = own
+
+    def __len__(self) -> int:
+        return len(self.ids) + self.own
 
 
 class PagedKVStore(KVStore):
@@ -27,35 +61,59 @@ class PagedKVStore(KVStore):
         self.block_size = block_size
         self.total_blocks = total_blocks
         self.used_blocks = 0
+        self.clock = 0
         self.hits = 0
         self.misses = 0
+        self._untouched = total_blocks  # never used; they come before the queue
+        self._queue: deque[_Extent] = deque()
+        # tracked blocks
+        self._next_id = 0
         self._index: dict[int, int] = {}  # key -> block registered last under it
-        self._key_of: list[int] = []  # block -> key, -1 = none; grows as blocks are first used
-        self._refs: list[int] = []
-        self._untouched = 0  # blocks untouched.. were never used; they come before the queue
-        self._queue: list[int] = []
-        self._head = 0
-        self._stale: dict[int, int] = {}  # block -> entries of it in the queue to be skipped
+        self._key_of: dict[int, int] = {}  # block -> its key
+        self._refs: dict[int, int] = {}  # block -> holders, if any
+        self._stale: dict[int, int] = {}  # block -> places in the queue that it has left
+        self._tracked = 0  # running sequences that are tracked
+        # private tails, by the first key
+        self._extents: dict[int, _Extent] = {}  # in the queue, with at least one indexed block
+        self._running: dict[int, KVSequence] = {}
 
     # ------------------------------------------------------------------------------- queries
 
-    def match(self, keys: Sequence[int], blocks: int) -> list[int]:
-        """Ids of the longest run of cached blocks among the first ``blocks`` keys."""
-        index = self._index
-        hit: list[int] = []
-        for i in range(blocks):
-            block = index.get(keys[i])
+    def match(self, keys: Chain, blocks: int) -> Hit:
+        """The longest run of cached blocks among the first ``blocks`` keys."""
+        head, index = keys.head, self._index
+        ids: list[int] = []
+        for key in head if len(head) <= blocks else head[:blocks]:
+            block = index.get(key)
             if block is None:
                 break
-            hit.append(block)
-        return hit
+            ids.append(block)
+        own = keys.own
+        if own is None:
+            return Hit(ids, 0)
+        behind = blocks - len(head) if len(ids) == len(head) else 0
+        if own.shared:
+            for key in range(own.base, own.base + behind):
+                block = index.get(key)
+                if block is None:
+                    break
+                ids.append(block)
+            return Hit(ids, 0)
+        extent = self._extents.get(own.base)
+        if extent is None:
+            return Hit(ids, 0)
+        if extent.full > behind:
+            # the sequence is about to store blocks that it has left in the queue
+            own.share()
+            return self.match(keys, blocks)
+        return Hit(ids, extent.full)
 
-    def can_admit(self, hit: list[int], new_tokens: int) -> bool:
+    def can_admit(self, hit: Hit, new_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
-        need = -(-new_tokens // self.block_size)
-        if hit:
+        need = hit.own - (-new_tokens // self.block_size)
+        if hit.ids:
             refs = self._refs
-            need += sum(1 for block in hit if not refs[block])
+            need += sum(1 for block in hit.ids if block not in refs)
         return need <= self.total_blocks - self.used_blocks
 
     def hit_rate(self) -> float:
@@ -63,20 +121,9 @@ class PagedKVStore(KVStore):
         total = self.hits + self.misses
         return self.hits / total if total else 0.0
 
-    def free_list(self) -> list[int]:
-        """Free blocks, next to be taken first (for tests and inspection: costs O(blocks))."""
-        skip = dict(self._stale)
-        free = list(range(self._untouched, self.total_blocks))
-        for block in self._queue[self._head :]:
-            if skip.get(block, 0):
-                skip[block] -= 1
-            else:
-                free.append(block)
-        return free
-
     # ------------------------------------------------------------------------------- changes
 
-    def admit(self, seq: KVSequence, hit: list[int], new_tokens: int) -> bool:
+    def admit(self, seq: KVSequence, hit: Hit, new_tokens: int) -> bool:
         """Claim ``hit`` and store ``new_tokens`` prompt tokens behind it.
 
         With no new tokens (the whole prompt is cached) nothing is claimed at all: reference quirk
@@ -86,22 +133,40 @@ class PagedKVStore(KVStore):
             return False
         if new_tokens == 0:
             return True
-        if hit:
-            refs, stale = self._refs, self._stale
-            for block in hit:
-                if not refs[block]:
-                    stale[block] = stale.get(block, 0) + 1
-                    self.used_blocks += 1
-                refs[block] += 1
-            self.hits += len(hit)
-            seq.blocks.extend(hit)
-        start = len(hit) * self.block_size
+        self._hold(seq)
+        refs = self._refs
+        for block in hit.ids:
+            holders = refs.get(block)
+            if holders is None:
+                self._stale[block] = self._stale.get(block, 0) + 1
+                self.used_blocks += 1
+                refs[block] = 1
+            else:
+                refs[block] = holders + 1
+            seq.blocks.append(block)
+        if hit.own:
+            own = seq.keys.own
+            assert own is not None
+            extent = self._extents.pop(own.base)
+            extent.count -= hit.own  # what is left was never indexed
+            extent.base = -1
+            self.used_blocks += hit.own
+        claimed = len(hit)
+        self.hits += claimed
+        start = claimed * self.block_size
         self._store(seq, start, start + new_tokens)
         return True
 
+    def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
+        """``seq``, which holds nothing, goes on at position ``start`` with a chain of its own."""
+        seq.keys = keys
+        seq.start = seq.stored = start
+        self._hold(seq)
+
     def extend(self, seq: KVSequence, start: int, end: int) -> bool:
         """Store the prompt tokens of positions ``start..end-1`` of a running request."""
-        fresh = -(-end // self.block_size) - len(seq.blocks)
+        size = self.block_size
+        fresh = -(-end // size) + (-start // size)
         if fresh > self.total_blocks - self.used_blocks:
             return False
         self._store(seq, start, end)
@@ -113,130 +178,263 @@ class PagedKVStore(KVStore):
         if position % size == 0:
             if self.used_blocks >= self.total_blocks:
                 return False
-            self._grow(seq)
-        elif (position + 1) % size == 0:
-            self._register_last(seq)
+            if seq.tracked:
+                self._take_tracked(seq)
+            else:
+                self._take(1)
+        elif seq.tracked and (position + 1) % size == 0:
+            self._register(seq, len(seq.blocks) - 1)
+        seq.stored = position + 1
         return True
 
     def advance(self, groups: Sequence[Sequence[KVSequence]], start: int, steps: int) -> None:
         """Commit decode steps number ``start .. start+steps-1`` (see KVStore.advance)."""
         size = self.block_size
-        index, key_of, refs = self._index, self._key_of, self._refs
-        for step in range(start, start + steps):
-            need = groups[step % size]
-            taken: dict[int, int] | None = None  # keys that lost their entry -> rank of the taker
+        self.clock = start + steps
+        if not self._tracked:
+            cycles, rest = divmod(steps, size)
+            need = sum(len(groups[step % size]) for step in range(start, start + rest))
+            if cycles:
+                need += cycles * sum(map(len, groups))
             if need:
-                blocks = self._take(len(need))
-                for seq, block in zip(need, blocks, strict=True):
-                    old = key_of[block]
-                    if old >= 0:
-                        key_of[block] = -1
-                        index.pop(old, None)
-                        if taken is None:
-                            taken = {}
-                        taken[old] = seq.rank
-                    refs[block] = 1
-                    seq.blocks.append(block)
+                self._take(need)
+            return
+        for step in range(start, start + steps):
+            lost: dict[int, int] = {}  # keys that lost their entry -> rank of the taker
+            for seq in groups[step % size]:
+                old = self._take_tracked(seq) if seq.tracked else self._take_one()[1]
+                if old >= 0:
+                    lost[old] = seq.rank
             if size == 1:
                 continue  # a block filled at once by decoding is not indexed
             for seq in groups[(step + 1) % size]:  # their last block becomes full
-                held = seq.blocks
-                i = len(held) - 1
-                key = seq.keys[i]
-                block = held[i]
-                key_of[block] = key
-                index[key] = block
-                # within a step the batch order counts: a later member's taking deletes the entry
-                if taken is not None and taken.get(key, -1) > seq.rank:
-                    del index[key]
+                if seq.tracked:
+                    key = self._register(seq, len(seq.blocks) - 1)
+                    # within a step the batch order counts: a later taking deletes the entry
+                    if lost and lost.get(key, -1) > seq.rank:
+                        del self._index[key]
 
     def release(self, seq: KVSequence) -> None:
         """Give all blocks back, the last first."""
-        refs, queue = self._refs, self._queue
+        if not seq.held:
+            return
+        seq.held = False
         freed = 0
-        for block in reversed(seq.blocks):
-            left = refs[block] = refs[block] - 1
-            if not left:
-                queue.append(block)
-                freed += 1
+        if seq.tracked:
+            self._tracked -= 1
+        else:
+            freed = self._blocks(seq) - len(seq.blocks)
+            base = -1
+            full = 0
+            own = seq.keys.own
+            if own is not None:
+                base = own.base
+                del self._running[base]
+                full = min(self._indexed(seq) - len(seq.keys.head), freed)
+            if freed > 0:
+                extent = _Extent(freed, base, full, None)
+                self._queue.append(extent)
+                if full > 0:
+                    self._extents[base] = extent
+        if seq.blocks:
+            refs = self._refs
+            ids: list[int] = []
+            for block in seq.blocks:
+                left = refs[block] - 1
+                if left:
+                    refs[block] = left
+                else:
+                    del refs[block]
+                    ids.append(block)
+            if ids:
+                self._queue.append(_Extent(0, -1, 0, ids))
+            freed += len(ids)
+            seq.blocks = []
         self.used_blocks -= freed
-        seq.blocks = []
+
+    def chain_shared(self, segment: Segment) -> None:
+        """Give ids to the blocks of a tail that stops being private."""
+        base = segment.base
+        extent = self._extents.pop(base, None)
+        if extent is not None:
+            extent.ids = self._identify(base, extent.count, extent.full)
+            extent.base = -1
+        seq = self._running.pop(base, None)
+        if seq is not None:
+            count = self._blocks(seq) - len(seq.blocks)
+            full = self._indexed(seq) - len(seq.keys.head)
+            ids = self._identify(base, count, full)
+            for block in ids:
+                self._refs[block] = 1
+            seq.blocks.extend(ids)
+            seq.tracked = True
+            self._tracked += 1
 
     # ------------------------------------------------------------------------------- pieces
 
+    def _hold(self, seq: KVSequence) -> None:
+        """``seq`` begins to hold blocks."""
+        seq.held = True
+        keys = seq.keys
+        if keys.private:
+            seq.tracked = False
+            if keys.own is not None:
+                self._running[keys.own.base] = seq
+        else:
+            seq.tracked = True
+            self._tracked += 1
+
+    def _stored(self, seq: KVSequence) -> int:
+        """Position behind the last token that is stored."""
+        return max(seq.stored, self.clock - seq.offset) if seq.decoding else seq.stored
+
+    def _blocks(self, seq: KVSequence) -> int:
+        """Blocks that a sequence which is not tracked holds."""
+        return -((seq.start - self._stored(seq)) // self.block_size)
+
+    def _indexed(self, seq: KVSequence) -> int:
+        """How many of its leading blocks have been indexed; full ones, but for one-token blocks
+        only those of the prompt."""
+        if self.block_size == 1:
+            return seq.prompt_stored
+        return (self._stored(seq) - seq.start) // self.block_size
+
+    def _identify(self, base: int, count: int, full: int) -> list[int]:
+        """Ids for ``count`` blocks, the first ``full`` of which are indexed from ``base`` on."""
+        ids = list(range(self._next_id, self._next_id + count))
+        self._next_id += count
+        for key, block in zip(range(base, base + full), ids, strict=False):
+            self._key_of[block] = key
+            self._index[key] = block
+        return ids
+
     def _store(self, seq: KVSequence, start: int, end: int) -> None:
+        """Take blocks for prompt tokens, and index those that become full."""
         size = self.block_size
-        if start % size and end // size > start // size:
-            self._register_last(seq)
-        fresh = -(-end // size) - len(seq.blocks)
-        if fresh <= 0:
-            return
-        index, key_of, refs, keys = self._index, self._key_of, self._refs, seq.keys
-        i = len(seq.blocks)
-        full = end // size
-        blocks = self._take(fresh)
-        for block in blocks:
-            old = key_of[block]
-            if old >= 0:
-                index.pop(old, None)
-            refs[block] = 1
+        seq.stored = seq.prompt_stored = end
+        first, last, full = -(-start // size), -(-end // size), end // size
+        tracked = last if seq.tracked else min(last, len(seq.keys.head))
+        if start % size and first <= full and first <= len(seq.blocks):
+            self._register(seq, first - 1)
+        for i in range(first, tracked):
+            self._take_tracked(seq)
             if i < full:
-                key = keys[i]
-                key_of[block] = key
-                index[key] = block
-            elif old >= 0:
-                key_of[block] = -1
-            i += 1
-        seq.blocks.extend(blocks)
+                self._register(seq, i)
+        rest = last - max(first, tracked)
+        if rest > 0:
+            self._take(rest)
 
-    def _grow(self, seq: KVSequence) -> None:
-        block = self._take(1)[0]
-        old = self._key_of[block]
-        if old >= 0:
-            self._index.pop(old, None)
-            self._key_of[block] = -1
-        self._refs[block] = 1
-        seq.blocks.append(block)
-
-    def _register_last(self, seq: KVSequence) -> None:
-        i = len(seq.blocks) - 1
+    def _register(self, seq: KVSequence, i: int) -> int:
+        """Index the tracked block ``i`` of ``seq``, which is full. Returns its key."""
         key, block = seq.keys[i], seq.blocks[i]
         self._key_of[block] = key
         self._index[key] = block
+        return key
 
-    def _take(self, count: int) -> list[int]:
-        """Remove ``count`` blocks from the head of the free queue. There must be so many."""
+    def _take_tracked(self, seq: KVSequence) -> int:
+        """Take one block for ``seq``. Returns the key that lost its entry, -1 if none."""
+        block, old = self._take_one()
+        if block < 0:
+            block = self._next_id
+            self._next_id += 1
+        self._refs[block] = 1
+        seq.blocks.append(block)
+        return old
+
+    def _take_one(self) -> tuple[int, int]:
+        """Take the head of the queue: its id (-1 = none) and the key that lost its entry."""
+        queue = self._queue
+        if not self._untouched:
+            while (ids := queue[0].ids) is not None:
+                if not ids:
+                    queue.popleft()
+                    continue
+                block = ids.pop()
+                if block in self._stale:
+                    self._skip(block)
+                    continue
+                self.used_blocks += 1
+                self.misses += 1
+                return block, self._forget(block)
+        self._take(1)
+        return -1, -1
+
+    def _take(self, count: int) -> None:
+        """Take ``count`` blocks for a private tail. There must be so many."""
         self.used_blocks += count
         self.misses += count
-        blocks: list[int] = []
-        untouched = self._untouched
-        if untouched < self.total_blocks:
-            new = min(count, self.total_blocks - untouched)
-            blocks = list(range(untouched, untouched + new))
-            self._untouched = untouched + new
-            self._key_of.extend([-1] * new)
-            self._refs.extend([0] * new)
+        if self._untouched:
+            new = min(count, self._untouched)
+            self._untouched -= new
             count -= new
-            if not count:
-                return blocks
-        head, queue, stale = self._head, self._queue, self._stale
-        if not stale:
-            blocks += queue[head : head + count]
-            head += count
-        else:
-            while count:
-                block = queue[head]
-                head += 1
-                entries = stale.get(block)
-                if entries is None:
-                    blocks.append(block)
-                    count -= 1
-                elif entries == 1:
-                    del stale[block]
+        queue = self._queue
+        while count:
+            extent = queue[0]
+            ids = extent.ids
+            if ids is None:
+                left = extent.count - count
+                if left <= 0:
+                    queue.popleft()
+                    count -= extent.count
+                    left = 0
                 else:
-                    stale[block] = entries - 1
-        if head >= _COMPACT_AT and 2 * head >= len(queue):
-            del queue[:head]
-            head = 0
-        self._head = head
-        return blocks
+                    count = 0
+                extent.count = left
+                if extent.full > left:
+                    extent.full = left
+                    if not left and extent.base >= 0:
+                        del self._extents[extent.base]
+            elif ids:
+                block = ids.pop()
+                if block in self._stale:
+                    self._skip(block)
+                else:
+                    self._forget(block)
+                    count -= 1
+            else:
+                queue.popleft()
+
+    def _skip(self, block: int) -> None:
+        """Pass over a place in the queue that ``block`` has left."""
+        places = self._stale[block]
+        if places == 1:
+            del self._stale[block]
+        else:
+            self._stale[block] = places - 1
+
+    def _forget(self, block: int) -> int:
+        """A free block loses its content, and its key the index entry, whatever block that names
+        (reference quirk 02-1). Returns the key, -1 if none."""
+        key = self._key_of.pop(block, -1)
+        if key >= 0:
+            self._index.pop(key, None)
+        return key
+
+    # ------------------------------------------------------------------------------- inspection
+
+    def free_keys(self) -> list[int]:
+        """Keys of the free blocks, next to be taken first; -1 = without (costs O(blocks))."""
+        skip = dict(self._stale)
+        keys = [-1] * self._untouched
+        for extent in self._queue:
+            if extent.ids is None:
+                keys += [
+                    extent.base + i if 0 <= i < extent.full and extent.base >= 0 else -1
+                    for i in reversed(range(extent.count))
+                ]
+                continue
+            for block in reversed(extent.ids):
+                if skip.get(block, 0):
+                    skip[block] -= 1
+                else:
+                    keys.append(self._key_of.get(block, -1))
+        return keys
+
+    def cached_keys(self) -> set[int]:
+        """Keys that a look-up would find (costs O(blocks))."""
+        keys = set(self._index)
+        for base, extent in self._extents.items():
+            keys.update(range(base, base + extent.full))
+        for base, seq in self._running.items():
+            keys.update(range(base, base + self._indexed(seq) - len(seq.keys.head)))
+        return keys

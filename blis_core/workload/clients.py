@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import attrs
+
 from blis_core.contracts import ArrivalSampler, LengthSampler, Request
 from blis_core.rng import GoRand
 from blis_core.workload.activity import Activity
@@ -35,14 +37,25 @@ def open_requests(
     *,
     horizon: int,
     limit: int,
+    count_rounds: bool = True,
 ) -> Iterator[Request]:
     """The requests of a rate-based client in order of arrival, equal ones as drawn; without ids.
 
     ``seed`` starts the client's own stream. Only arrivals before ``horizon`` count; ``limit``
-    bounds the number drawn (0 = no limit). BlisError at once for samplers that cannot be made; for
-    those of parts and reasoning shares, with the first request.
+    bounds the number drawn (0 = no limit). In a closed loop later rounds are made anew, from the
+    answers; they are here for their number alone, so ``count_rounds`` False may leave them out.
+    BlisError at once for samplers that cannot be made; for those of parts and reasoning shares,
+    with the first request.
     """
-    rounds = drawn_requests(client, rate_per_us, seed, prefix, horizon=horizon, limit=limit)
+    rounds = drawn_requests(
+        client,
+        rate_per_us,
+        seed,
+        prefix,
+        horizon=horizon,
+        limit=limit,
+        count_rounds=count_rounds,
+    )
     talk = client.multi_turn
     if talk is None:
         return rounds
@@ -64,6 +77,7 @@ def drawn_requests(
     *,
     horizon: int,
     limit: int,
+    count_rounds: bool = True,
 ) -> Iterator[Request]:
     """Like :func:`open_requests`, in the order in which they are drawn."""
     rng = GoRand(seed)
@@ -75,6 +89,9 @@ def drawn_requests(
         traits = _round_traits(client, prefix)
         conversation = _conversation(client, talk, horizon, activity)
         if talk.single_session:
+            if conversation.first_only and not count_rounds:
+                # nothing else comes from this stream, so the other rounds need not be drawn
+                conversation = attrs.evolve(conversation, rounds=1)
             start = _single_start(gaps, rng, horizon, activity)
             return session_requests(start, source, traits, conversation)
         times = arrival_times(gaps, rng, horizon, activity)
@@ -145,8 +162,8 @@ def _conversation(
         make_ratios=lambda: _optional(ratios, owner),
         horizon=horizon,
         activity=activity,
-        # In a closed loop later rounds are made anew, from the answers. With think times below 0 a
-        # request limit can leave a later round without its first: it then stays as it is.
+        # With think times below 0 the limit on requests can leave a later round without its first;
+        # it then stays as it is, so it needs its tokens.
         first_only=client.is_closed_loop and talk.think_time_us >= 0,
     )
 

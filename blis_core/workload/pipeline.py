@@ -108,6 +108,7 @@ def _streams(
     max_requests: int,
 ) -> list[Iterator[Request]]:
     """The requests of each rate-based client. ``rng`` gives the seeds of their streams."""
+    count_rounds = _may_be_cut(clients, rates, max_requests)
     return [
         open_requests(
             client,
@@ -116,10 +117,28 @@ def _streams(
             prefixes.get(client.prefix_group),
             horizon=horizon,
             limit=2 * max_requests,
+            count_rounds=count_rounds,
         )
         for client, rate in zip(clients, rates, strict=True)
         if rate > 0
     ]
+
+
+def _may_be_cut(clients: Sequence[Client], rates: Sequence[float], max_requests: int) -> bool:
+    """Whether more than ``max_requests`` (0 = unlimited) requests might be drawn.
+
+    Known to be false only for single sessions, which have so many rounds and no more.
+    """
+    if max_requests == 0:
+        return False
+    total = 0
+    for client, rate in zip(clients, rates, strict=True):
+        if rate > 0:
+            talk = client.multi_turn
+            if talk is None or not talk.single_session:
+                return True
+            total += talk.max_rounds
+    return total > max_requests
 
 
 def _merged(streams: list[Iterator[Request]]) -> Iterator[Request]:

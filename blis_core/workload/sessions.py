@@ -138,15 +138,14 @@ class SessionManager:
         if n_in < 0 or n_out < 0:
             refuse_length(min(n_in, n_out))
         # The ids of the output are drawn right behind those of the prompt.
-        parts = [rng.tokens(n_in + n_out)]
+        tokens = rng.tokens(n_in + n_out)
         if plan.accumulate:
             session.context = _grown(session.context, last)
-            parts.insert(0, session.context)
+            tokens = np.concatenate((session.context, tokens))
         if plan.prefix is not None:
             # An accumulated context has the prefix of the first round in it already, and gets
             # another one every round: reference quirk 04-4.
-            parts.insert(0, plan.prefix)
-        tokens = np.concatenate(parts) if len(parts) > 1 else parts[0]
+            tokens = np.concatenate((plan.prefix, tokens))
         session.round += 1
         self.follow_ups += 1
         # The prefix is not declared as such, and other marks are missing: reference quirk 04-7.

@@ -43,10 +43,11 @@ def product(
     )
     made = []
     for name, arrival, prompt, output, deadline, budget in requests:
-        request = Request(
+        request = TextRequest(
             name, arrival, np.array([*prompt, *output], dtype=np.int32), len(prompt), len(output),
             deadline=deadline, max_output=budget,
         )  # fmt: skip
+        request.texts = (list(prompt), list(output))
         made.append(request)
         if arrival <= horizon:
             instance.inject(request, arrival)
@@ -70,9 +71,32 @@ def naive(
     return engine.run(made), made
 
 
+def flat(chain) -> tuple:
+    """All tokens of a block hash of the naive engine, from the start on; () without one."""
+    return flat(chain[0]) + chain[1] if chain else ()
+
+
+def contents(requests, size) -> dict[int, tuple]:
+    """What the keys of all these requests stand for, in the same form."""
+    names = {-1: ()}
+    for request in requests:
+        prompt, output = request.texts
+        for keys, tokens in ((request.keys, prompt + output), (request.output_keys, output)):
+            for i, key in enumerate(keys or ()):
+                names[key] = tuple(tokens[: (i + 1) * size])
+    return names
+
+
+class TextRequest(Request):
+    """Remembers its tokens."""
+
+    __slots__ = ("texts",)
+
+
 def outcome(instance: Instance, requests) -> dict:
     """Everything observable of a product run."""
     m = instance.metrics
+    names = contents(requests, instance.store.block_size)
     values = np.repeat(m.itl_values, m.itl_weights)
     return {
         "counts": (
@@ -84,8 +108,9 @@ def outcome(instance: Instance, requests) -> dict:
         "itls": sorted(values.tolist()),
         "queue": (m.queue_sum, m.queue_samples),
         "peak": m.peak_used_blocks,
-        "kv": (instance.store.hits, instance.store.misses, instance.store.free_list()),
-        "index": len(instance.store._index),
+        "kv": (instance.store.hits, instance.store.misses, instance.store.used_blocks),
+        "free": [names[key] for key in instance.store.free_keys()],
+        "index": sorted(names[key] for key in instance.store.cached_keys()),
         "requests": [
             (r.id, r.state, r.ttft, r.e2e, r.scheduling_delay, r.itl_sum, r.length_capped)
             for r in requests
@@ -106,8 +131,9 @@ def expected(engine: Engine, requests) -> dict:
         "itls": sorted(engine.itls),
         "queue": (sum(engine.samples), len(engine.samples)),
         "peak": engine.peak,
-        "kv": (engine.kv.hits, engine.kv.misses, engine.kv.free),
-        "index": len(engine.kv.index),
+        "kv": (engine.kv.hits, engine.kv.misses, engine.kv.total - len(engine.kv.free)),
+        "free": [flat(engine.kv.hash[block]) for block in engine.kv.free],
+        "index": sorted(map(flat, engine.kv.index)),
         "requests": [
             (r.id, r.state, r.ttft, r.e2e, r.delay, sum(r.itl), r.capped) for r in requests
         ],

@@ -32,8 +32,10 @@ def test_keys_name_chains(tokens, size):
 
 def test_an_unshared_sequence_owns_a_range():
     table = ChainTable(4)
-    assert table.intern(np.arange(11, dtype=np.int32), 11) == range(2)
-    assert table.intern(np.arange(100, 120, dtype=np.int32), 20) == range(2, 7)
+    assert list(table.intern(np.arange(11, dtype=np.int32), 11)) == [0, 1]
+    chain = table.intern(np.arange(100, 120, dtype=np.int32), 20)
+    assert list(chain) == [chain[i] for i in range(len(chain))] == [2, 3, 4, 5, 6]
+    assert (chain[-1], chain[1:3], chain.private) == (6, [3, 4], True)
     assert not table.output_shared
 
 
@@ -43,3 +45,16 @@ def test_growing_into_generated_blocks_is_noticed():
     assert not table.output_shared
     table.intern(np.array([1, 2, 3, 4, 9, 9], dtype=np.int32), 6)
     assert table.output_shared
+
+
+def test_stores_are_told_when_a_tail_stops_being_private():
+    table = ChainTable(2)
+    told = []
+    table.listeners.append(lambda segment: told.append((segment.base, segment.blocks)))
+    first = table.intern(np.array([1, 2, 3, 4], dtype=np.int32), 4)
+    second = table.intern(np.array([1, 2, 5, 6], dtype=np.int32), 4)
+    assert (told, first.private, second.private) == ([(0, 2)], False, True)
+    table.intern(np.array([1, 2, 7, 7], dtype=np.int32), 4)
+    assert (told, second.private) == ([(0, 2)], True)
+    table.intern(np.array([1, 2, 5, 6, 8, 8], dtype=np.int32), 6)
+    assert (told, second.private) == ([(0, 2), (2, 1)], False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blis_core.contracts import KVSequence
 from blis_core.errors import BlisError
@@ -11,49 +13,91 @@ from blis_core.kv.chains import ChainTable
 from blis_core.kv.paged import PagedKVStore
 
 
-def chain(table, prompt, output=()):
-    tokens = np.array([*prompt, *output], dtype=np.int32)
-    return table.intern(tokens, len(prompt))
+class Bench:
+    """A store and its chain table, with sequences by name."""
 
+    def __init__(self, blocks, size):
+        self.table, self.store = ChainTable(size), PagedKVStore(blocks, size)
+        self.table.listeners.append(self.store.chain_shared)
+        self.rank = 0
 
-def admit(store, table, prompt, rank, output=()):
-    seq = KVSequence(chain(table, prompt, output), rank)
-    hit = store.match(seq.keys, len(prompt) // store.block_size)
-    assert store.admit(seq, hit, len(prompt) - len(hit) * store.block_size)
-    return seq
+    def chain(self, prompt, output=()):
+        return self.table.intern(np.array([*prompt, *output], dtype=np.int32), len(prompt))
+
+    def sequence(self, prompt, output=()):
+        self.rank += 1
+        return KVSequence(self.chain(prompt, output), self.rank)
+
+    def admit(self, prompt, output=()):
+        store, seq = self.store, self.sequence(prompt, output)
+        hit = store.match(seq.keys, len(prompt) // store.block_size)
+        assert store.admit(seq, hit, len(prompt) - len(hit) * store.block_size)
+        return seq
+
+    def state(self):
+        store = self.store
+        return store.used_blocks, store.hits, store.misses, store.free_keys()
 
 
 def test_worked_example():
-    table, store = ChainTable(2), PagedKVStore(6, 2)
-    a = admit(store, table, [1, 2, 3, 4, 5], 1, [6, 7, 8])
-    assert (a.blocks, store.free_list(), store.misses) == ([0, 1, 2], [3, 4, 5], 3)
-    assert store.append(a, 5)
-    assert store.match(chain(table, [1, 2, 3, 4, 5, 6]), 3) == [0, 1, 2]
+    bench = Bench(6, 2)
+    store = bench.store
+    a = bench.admit([1, 2, 3, 4, 5], [6, 7, 8])
+    one, two, three, four = bench.chain([1, 2, 3, 4, 5, 6, 7, 8])
+    assert bench.state() == (3, 0, 3, [-1, -1, -1])
+    assert store.append(a, 5)  # fills the block that the prompt left partial
+    assert len(store.match(bench.chain([1, 2, 3, 4, 5, 6]), 3)) == 3
     assert store.append(a, 6)
-    assert (a.blocks, store.free_list(), store.misses) == ([0, 1, 2, 3], [4, 5], 4)
-    b = admit(store, table, [1, 2, 3, 4, 9], 2)
-    assert (b.blocks, store.hits, store.misses, store.free_list()) == ([0, 1, 4], 2, 5, [5])
+    assert bench.state() == (4, 0, 4, [-1, -1])
+    b = bench.admit([1, 2, 3, 4, 9])
+    assert bench.state() == (5, 2, 5, [-1])
     store.release(a)
-    assert store.free_list() == [5, 3, 2]
+    assert bench.state()[3] == [-1, -1, three]  # the first two are still used by b
     store.release(b)
-    assert store.free_list() == [5, 3, 2, 4, 1, 0]
-    c = admit(store, table, [1, 2, 3, 4, 5, 6, 7, 7], 3)
-    assert (c.blocks, store.free_list(), store.hits, store.misses) == ([0, 1, 2, 5], [3, 4], 5, 6)
-    d = admit(store, table, [1, 2, 3], 4)
-    assert (d.blocks, store.free_list(), store.hits, store.misses) == ([0, 3], [4], 6, 7)
+    assert bench.state()[3] == [-1, -1, three, -1, two, one]
+    c = bench.admit([1, 2, 3, 4, 5, 6, 7, 7])  # hits the block that straddles a's answer
+    assert bench.state() == (4, 5, 6, [-1, -1])
+    bench.admit([1, 2, 3])
+    assert bench.state() == (5, 6, 7, [-1])
     assert store.hit_rate() == 6 / 13
+    assert len(c.blocks) == 3  # the fourth lies in its private tail
+    assert four not in store.cached_keys()
+
+
+def test_a_private_sequence_is_one_extent_whatever_its_length():
+    bench = Bench(100_000, 16)
+    seq = bench.admit(range(1_000_000))
+    assert (seq.blocks, bench.store.used_blocks) == ([], 62_500)
+    bench.store.release(seq)
+    assert len(bench.store._queue) == 1
+    hit = bench.store.match(seq.keys, 62_500)
+    assert len(hit) == 62_500
+
+
+def test_a_tail_that_is_found_by_another_gets_ids_in_place():
+    bench = Bench(10, 2)
+    first = bench.admit([1, 2, 3, 4, 5])
+    bench.store.release(bench.admit([7, 7, 8, 8]))
+    before = bench.state()
+    bench.chain([1, 2, 9, 9])  # shares the first block of a running sequence
+    bench.chain([7, 7, 8, 8])  # and all of a released one
+    assert bench.state() == before
+    assert len(first.blocks) == 3
+    assert len(bench.admit([7, 7, 8, 8, 8]).blocks) == 2  # the third is private
+    assert bench.store.hits == 2
 
 
 def test_a_refusal_changes_nothing():
-    table, store = ChainTable(2), PagedKVStore(3, 2)
-    a = admit(store, table, [1, 2, 3, 4], 1)
-    b = KVSequence(chain(table, [1, 2, 9, 9, 9, 9]), 2)
+    bench = Bench(3, 2)
+    store = bench.store
+    a = bench.admit([1, 2, 3, 4])
+    b = bench.sequence([1, 2, 9, 9, 9, 9])
     hit = store.match(b.keys, 3)
-    assert hit == [0]
-    before = (store.free_list(), store.hits, store.misses, store.used_blocks)
+    assert len(hit) == 1
+    before = bench.state()
     assert not store.admit(b, hit, 4)
     assert not store.extend(a, 4, 10)
-    assert (store.free_list(), store.hits, store.misses, store.used_blocks) == before
+    assert bench.state() == before
     assert b.blocks == []
 
 
@@ -63,9 +107,21 @@ def test_nonsense_sizes_are_refused(blocks, size):
         PagedKVStore(blocks, size)
 
 
-def test_the_queue_of_free_blocks_is_compacted():
-    table, store = ChainTable(1), PagedKVStore(4, 1)
-    for i in range(40_000):
-        store.release(admit(store, table, [i, i + 1], i))
-    assert len(store._queue) < 40_000
-    assert sorted(store.free_list()) == [0, 1, 2, 3]
+@given(st.lists(st.tuples(st.integers(1, 30), st.booleans()), max_size=40), st.integers(1, 4))
+def test_blocks_are_conserved(steps, size):
+    """Whatever is admitted and released, free and used blocks add up."""
+    bench = Bench(40, size)
+    held = []
+    for i, (length, shared) in enumerate(steps):
+        prompt = [0 if shared else i + 1] * length
+        seq = bench.sequence(prompt)
+        hit = bench.store.match(seq.keys, length // size)
+        if bench.store.admit(seq, hit, length - len(hit) * size):
+            held.append(seq)
+        elif held:
+            bench.store.release(held.pop(0))
+        assert len(bench.store.free_keys()) == bench.store.free_blocks
+        assert 0 <= bench.store.used_blocks <= 40
+    for seq in held:
+        bench.store.release(seq)
+    assert bench.store.used_blocks == 0

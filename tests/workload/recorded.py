@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import itertools
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -176,6 +177,7 @@ def serve(requests: Iterable[Request], manager: SessionManager, most: int = 10**
     A request takes 10 us per token of prompt and 1 ms per token of output, or times out.
     """
     events: list[tuple[int, int, Request]] = []
+    order = itertools.count()
 
     def inject(request: Request) -> None:
         done = request.arrival + 10 * request.prompt_len + 1000 * request.output_len
@@ -183,10 +185,8 @@ def serve(requests: Iterable[Request], manager: SessionManager, most: int = 10**
         request.itl_count = max(0, request.output_len - 1)
         if 0 < request.deadline < done:
             done, request.state = request.deadline, TIMED_OUT
-        inject.count += 1  # type: ignore[attr-defined]
-        heapq.heappush(events, (done, inject.count, request))  # type: ignore[attr-defined]
+        heapq.heappush(events, (done, next(order), request))
 
-    inject.count = 0  # type: ignore[attr-defined]
     for request in requests:
         inject(request)
     sent: list[Request] = []

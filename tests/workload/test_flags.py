@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ from blis_core.workload.flags import (
     check_distribution,
     check_rate,
     generate,
+    prepare_flags,
+    specification,
 )
+from blis_core.workload.pipeline import prepare
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "flag_workloads.json").read_text())
 
@@ -155,6 +159,53 @@ def test_same_seed_same_requests(seed: int, n: int, prefix: int, low: int, width
         assert low <= r.prompt_len - prefix <= low + width
         assert low <= r.output_len <= low + width
         assert r.deadline == r.arrival + 300_000_000
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rate=st.floats(0.1, 1000),
+    seed=st.integers(-(2**63), MAX_INT64),
+    n=st.integers(0, 12),
+    prefix=st.integers(0, 40),
+    timeout=st.sampled_from([0, 10**6, MAX_INT64]),
+)
+def test_equals_its_specification(
+    rate: float, seed: int, n: int, prefix: int, timeout: int
+) -> None:
+    w = attrs.evolve(
+        DEFAULT,
+        rate=rate,
+        seed=seed,
+        num_requests=n,
+        prefix_tokens=prefix,
+        horizon=10**6,
+        timeout_us=timeout,
+        prompt=LengthBounds(20, 10, 1, 40),
+    )
+    made = prepare(specification(w), horizon=w.horizon, max_requests=n, timeout_us=timeout)
+
+    def facts(requests: Iterable[Request]) -> list[tuple[Any, ...]]:
+        return [
+            (r.id, r.arrival, r.deadline, r.client, r.prefix_group, r.prefix_length, ids_of(r))
+            for r in requests
+        ]
+
+    assert facts(made.requests) == facts(prepare_flags(w).requests)
+    assert (made.follow_up_budget, made.sessions) == (0, [])
+
+
+def test_users_instead_of_a_rate() -> None:
+    w = attrs.evolve(DEFAULT, concurrency=3, think_time_us=600, num_requests=7, rate=math.nan)
+    made = prepare_flags(w)
+    requests = list(made.requests)
+    assert [(r.id, r.arrival) for r in requests] == [
+        ("request_0", 0),
+        ("request_1", 200),
+        ("request_2", 400),
+    ]
+    assert [b.session for b in made.sessions] == [r.session for r in requests]
+    assert {b.think_time_us for b in made.sessions} == {600}
+    assert made.follow_up_budget == 4
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, math.inf, math.nan])
