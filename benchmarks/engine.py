@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,60 +160,77 @@ def engine() -> None:
     show("request of 512 + 128 tokens", 1000, _simulated(1000, 512, 128, 64))
 
 
-def kv() -> None:
-    """The KV store; a sequence holds 64 blocks."""
-    blocks, count = 64, 400
+BLOCKS, SEQUENCES = 64, 400
+Store = tuple[PagedKVStore, list[KVSequence]]
+
+
+def _store(*, shared: bool, answer: int = 0) -> Store:
+    """An empty store, and sequences of 64 blocks of prompt and ``answer`` blocks behind it."""
     chains = ChainTable(BLOCK)
-    keys = [chains.intern(GoRand(i).tokens(blocks * BLOCK), blocks * BLOCK) for i in range(count)]
+    store = PagedKVStore((BLOCKS + answer) * SEQUENCES, BLOCK)
+    chains.listeners.append(store.chain_shared)
+    sequences = []
+    for rank in range(SEQUENCES):
+        tokens = GoRand(rank).tokens((BLOCKS + answer) * BLOCK)
+        sequences.append(KVSequence(chains.intern(tokens, BLOCKS * BLOCK), rank))
+        if shared:
+            chains.intern(tokens, BLOCKS * BLOCK)  # somebody else has the same ones
+    return store, sequences
 
-    def admitted(store: PagedKVStore) -> list[KVSequence]:
-        made = [KVSequence(chain, rank) for rank, chain in enumerate(keys)]
-        for seq in made:
-            store.admit(seq, [], blocks * BLOCK)
-        return made
 
-    def admit_and_release() -> None:
-        store = PagedKVStore(blocks * count, BLOCK)
-        for seq in admitted(store):
-            store.release(seq)
+def _cached() -> Store:
+    """A store in which all prompts are cached."""
+    store, sequences = _store(shared=True)
+    _hold_and_release((store, sequences))
+    return store, sequences
 
-    show("take a block at admission and give it back", blocks * count, admit_and_release)
-    full = PagedKVStore(blocks * count, BLOCK)
-    for seq in admitted(full):
-        full.release(seq)
 
-    def match() -> None:
-        for chain in keys:
-            assert len(full.match(chain, blocks)) == blocks
+def _hold_and_release(state: Store) -> None:
+    store, sequences = state
+    for seq in sequences:
+        store.admit(seq, store.match(seq.keys, 0), BLOCKS * BLOCK)
+    for seq in sequences:
+        store.release(seq)
 
-    show("find a cached block", blocks * count, match)
 
-    def again() -> None:
-        held = [KVSequence(chain, rank) for rank, chain in enumerate(keys)]
-        for seq in held:
-            full.admit(seq, full.match(seq.keys, blocks - 1), BLOCK)
-        for seq in held:
-            full.release(seq)
+def _match(state: Store) -> None:
+    store, sequences = state
+    for seq in sequences:
+        assert len(store.match(seq.keys, BLOCKS)) == BLOCKS
 
-    show("claim a cached block and give it back", blocks * count, again)
 
-    grown = [chains.intern(GoRand(i).tokens(2 * blocks * BLOCK), 0) for i in range(count)]
+def _claim_and_release(state: Store) -> None:
+    store, sequences = state
+    for seq in sequences:
+        store.admit(seq, store.match(seq.keys, BLOCKS - 1), BLOCK)
+    for seq in sequences:
+        store.release(seq)
 
-    def decoding() -> tuple[PagedKVStore, list[list[KVSequence]]]:
-        store = PagedKVStore((blocks + 16) * count, BLOCK)
-        groups: list[list[KVSequence]] = [[] for _ in range(BLOCK)]
-        for rank, chain in enumerate(grown):
-            seq = KVSequence(chain, rank)
-            store.admit(seq, [], blocks * BLOCK - rank % BLOCK)
-            groups[rank % BLOCK].append(seq)
-        return store, groups
 
-    show(
-        "take and fill a block while decoding",
-        16 * count,
-        lambda state: state[0].advance(state[1], 0, 16 * BLOCK),
-        before=decoding,
-    )
+def _decoding(*, shared: bool) -> tuple[PagedKVStore, list[list[KVSequence]]]:
+    store, sequences = _store(shared=shared, answer=32)
+    groups: list[list[KVSequence]] = [[] for _ in range(BLOCK)]
+    for rank, seq in enumerate(sequences):
+        store.admit(seq, store.match(seq.keys, 0), BLOCKS * BLOCK - rank % BLOCK)
+        seq.decoding = True
+        seq.offset = rank % BLOCK - BLOCKS * BLOCK
+        groups[rank % BLOCK].append(seq)
+    return store, groups
+
+
+def _decode(state: tuple[PagedKVStore, list[list[KVSequence]]]) -> None:
+    store, groups = state
+    store.advance(groups, 0, 16 * BLOCK)
+
+
+def kv() -> None:
+    """The KV store, per sequence of 64 blocks (of 1024 tokens)."""
+    for what, shared in (("private", False), ("shared", True)):
+        empty, running = partial(_store, shared=shared), partial(_decoding, shared=shared)
+        show(f"{what}: admit and release", SEQUENCES, _hold_and_release, before=empty)
+        show(f"{what}: decode 16 more blocks", SEQUENCES, _decode, before=running)
+    show("shared: find all of it in the cache", SEQUENCES, _match, before=_cached)
+    show("shared: claim from the cache, release", SEQUENCES, _claim_and_release, before=_cached)
 
 
 def latency() -> None:

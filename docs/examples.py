@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-OTHERS = ("cat", "cp", "head", "tail")
+OTHERS = ("cat", "cp", "head", "python", "tail")
 
 _FENCE = re.compile(r"```(\w*)[ ]*(.*)")
 _TITLE = re.compile(r'title="([^"]+)"')

@@ -8,9 +8,9 @@ completion, since each may bring a new arrival.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
+from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.fleet import LiveFleet
 from blis_core.contracts import AdmissionPolicy, Request, RoutingPolicy
 from blis_core.engine.instance import NEVER, Instance
@@ -59,45 +59,50 @@ class Cluster:
         ``follow_ups`` closes the loop: what it returns arrives later than the step that ended the
         request began.
         """
+        arrivals = Arrivals(requests)
         if follow_ups is None:
-            for group in _by_arrival(requests, self._horizon):
-                self._arrive(group)
+            while arrivals.time <= self._horizon:
+                self._arrive(arrivals.take())
             for instance in self._instances:
                 instance.advance()
-        else:
-            self._run_closed_loop(requests, follow_ups)
-
-    def _run_closed_loop(self, requests: Iterable[Request], follow_ups: FollowUps) -> None:
-        """Take arrivals and completions in order of time, lowest instance first."""
-        coming: list[tuple[int, int, Request]] = []
-        created = self.outcome.follow_ups
+            return
+        self.outcome.follow_ups = arrivals.added
 
         def ended(request: Request, tick: int) -> None:
             for new in follow_ups(request, tick):
-                heapq.heappush(coming, (new.arrival, len(created), new))
-                created.append(new)
+                arrivals.add(new)
+                if len(self._instances) == 1:
+                    self._instances[0].pause()  # it may be due before the next known arrival
 
-        instances = self._instances
-        for instance in instances:
+        for instance in self._instances:
             instance.on_done = ended
-        initial = _by_arrival(requests, self._horizon)
-        group = next(initial, None)
+        if len(self._instances) == 1:
+            self._close_loop_alone(arrivals, self._instances[0])
+        else:
+            self._close_loop(arrivals)
+
+    def _close_loop_alone(self, arrivals: Arrivals, instance: Instance) -> None:
+        """One instance may run on until it brings a new arrival."""
+        while True:
+            known = len(arrivals.added)
+            instance.advance(arrivals.time)
+            if len(arrivals.added) == known:
+                if arrivals.time > self._horizon:
+                    return
+                self._arrive(arrivals.take())
+
+    def _close_loop(self, arrivals: Arrivals) -> None:
+        """Take arrivals and completions in order of time, lowest instance first."""
+        instances = self._instances
         changes = [NEVER] * len(instances)
         while True:
-            change = min(changes)
-            arrival = min(group[0].arrival if group else NEVER, coming[0][0] if coming else NEVER)
+            change, arrival = min(changes), arrivals.time
             if min(arrival, change) > self._horizon:
                 for instance in instances:
                     instance.advance()  # nothing but silent steps
                 return
             if arrival <= change:
-                now: list[Request] = []
-                if group and group[0].arrival == arrival:
-                    now = group
-                    group = next(initial, None)
-                while coming and coming[0][0] == arrival:
-                    now.append(heapq.heappop(coming)[2])
-                for index in self._arrive(now):
+                for index in self._arrive(arrivals.take()):
                     changes[index] = instances[index].next_change()
             else:
                 index = changes.index(change)
@@ -127,17 +132,3 @@ class Cluster:
         name = request.slo_class or "standard"
         outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
         return False
-
-
-def _by_arrival(requests: Iterable[Request], horizon: int) -> Iterator[list[Request]]:
-    """Groups of equal arrival up to the horizon."""
-    group: list[Request] = []
-    for request in requests:
-        if request.arrival > horizon:
-            break
-        if group and group[0].arrival != request.arrival:
-            yield group
-            group = []
-        group.append(request)
-    if group:
-        yield group

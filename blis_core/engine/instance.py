@@ -113,6 +113,7 @@ class Instance:
         self._next_step = NEVER
         self._last_duration = 1
         self._plan: Plan | None = None
+        self._paused = False
         self._clock: int | None = None
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
@@ -129,10 +130,14 @@ class Instance:
         self._touch(time)
 
     def advance(self, limit: int = NEVER) -> None:
-        """Execute all events before ``limit`` that are not beyond the horizon."""
+        """Execute all events before ``limit`` that are not beyond the horizon.
+
+        Returns early, after the event at hand, if ``pause`` is called meanwhile (by ``on_done``).
+        """
         end = min(limit, self._horizon + 1)
         entering, timeouts = self._entering, self._timeouts
-        while True:
+        self._paused = False
+        while not self._paused:
             step = self._next_step
             enters = entering[0][0] if entering else NEVER
             while timeouts and timeouts[0][2].state is COMPLETED:
@@ -153,6 +158,10 @@ class Instance:
                 if times_out >= end:
                     return
                 self._time_out(heapq.heappop(timeouts)[2], times_out)
+
+    def pause(self) -> None:
+        """Make ``advance`` return after the event at hand."""
+        self._paused = True
 
     def finish(self) -> InstanceMetrics:
         """Close the books after the last event."""
