@@ -53,4 +53,5 @@ $(STAMP): $(INPUTS)
 	@$(PIP) install -c constraints.txt hatchling editables
 	@$(PIP) install -c constraints.txt --no-build-isolation \
 		-e . $(PLUGINS:%=-e ./%) $$($(BIN)/python -c "$(DEV)")
+	@$(BIN)/python -m compileall -q blis_core plugins/*/src
 	@touch $@

@@ -109,7 +109,6 @@ class Instance:
         self._entering: list[tuple[int, int, Request]] = []
         self._timeouts: list[tuple[int, int, Request]] = []
         self._sequence = 0
-        self._rank = 0
         self._next_step = NEVER
         self._last_duration = 1
         self._plan: Plan | None = None
