@@ -25,7 +25,7 @@ DEV := import pathlib, tomllib; \
 .PHONY: run test lint check bench clean
 
 run: $(STAMP)
-	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200
+	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200 --output table
 
 test: $(STAMP) lint check
 

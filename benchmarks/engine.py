@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Micro benchmarks: what a token, a request, a step and a KV block cost inside the simulator.
 
-    benchmarks/engine.py [GROUP ...]      groups: random, workload, engine, kv, latency
+    benchmarks/engine.py [--repeat N] [GROUP ...]
 
-Each line is the best of several repetitions. For whole command lines see run.py.
+Groups are random, workload, engine, kv and latency. Each line is the best of several repetitions.
+For whole command lines see run.py.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from blis_core.contracts import (
     MAX_INT64,
     BatchShape,
     KVSequence,
+    KVSetup,
     LatencyModel,
     LatencySetup,
     Request,
 )
-from blis_core.deployment import priority_policy, resolve, scheduler
+from blis_core.deployment import resolve
 from blis_core.engine.formation import Limits
 from blis_core.engine.instance import Instance
 from blis_core.kv.chains import ChainTable
 from blis_core.kv.paged import PagedKVStore
 from blis_core.plugins import get_registry
+from blis_core.policies.choice import Policies
 from blis_core.rng import GoRand
 from blis_core.workload.flags import FlagWorkload, LengthBounds, generate
 
@@ -51,20 +54,22 @@ class Constant(LatencyModel):
         return np.full(steps, 10_000, dtype=np.int64)
 
 
+_repeat = 5
+
+
 def show(
     what: str,
     count: int,
     call: Callable[[], object] | Callable[[Any], object],
     *,
     before: Callable[[], Any] | None = None,
-    repeat: int = 5,
 ) -> None:
     """Print the time of one of the ``count`` operations that ``call`` does.
 
     What ``before`` makes is not timed, and is given to ``call``.
     """
     best = float("inf")
-    for _ in range(repeat):
+    for _ in range(_repeat):
         arguments = [before()] if before else []
         start = time.perf_counter()
         call(*arguments)
@@ -120,9 +125,9 @@ def _instance(blocks: int, running: int, fast_forward: bool) -> Instance:
     return Instance(
         "instance_0",
         latency=Constant(_setup()),
-        store=PagedKVStore(blocks, BLOCK),
+        store=PagedKVStore(KVSetup(total_blocks=blocks, block_size=BLOCK)),
         chains=ChainTable(BLOCK),
-        scheduler=scheduler("fcfs", priority_policy("constant")),
+        scheduler=Policies().make_scheduler(),
         limits=Limits(max_running=running, max_tokens=1 << 20),
         fast_forward=fast_forward,
     )
@@ -154,8 +159,8 @@ def engine() -> None:
     steps = 4000
     show("decode step of 64 requests, run ahead", steps, _simulated(64, 64, steps, 64))
     alone = _simulated(64, 64, steps, 64, fast_forward=False)
-    show("decode step of 64 requests, one by one", steps, alone, repeat=2)
-    show("decode step of 256 requests, run ahead", steps, _simulated(256, 64, steps, 256), repeat=2)
+    show("decode step of 64 requests, one by one", steps, alone)
+    show("decode step of 256 requests, run ahead", steps, _simulated(256, 64, steps, 256))
     show("request of 64 + 1 tokens, from arrival to end", 4000, _simulated(4000, 64, 1, 64))
     show("request of 512 + 128 tokens", 1000, _simulated(1000, 512, 128, 64))
 
@@ -167,7 +172,7 @@ Store = tuple[PagedKVStore, list[KVSequence]]
 def _store(*, shared: bool, answer: int = 0) -> Store:
     """An empty store, and sequences of 64 blocks of prompt and ``answer`` blocks behind it."""
     chains = ChainTable(BLOCK)
-    store = PagedKVStore((BLOCKS + answer) * SEQUENCES, BLOCK)
+    store = PagedKVStore(KVSetup(total_blocks=(BLOCKS + answer) * SEQUENCES, block_size=BLOCK))
     chains.listeners.append(store.chain_shared)
     sequences = []
     for rank in range(SEQUENCES):
@@ -262,14 +267,17 @@ GROUPS = {group.__name__: group for group in (random, workload, engine, kv, late
 
 def main() -> None:
     """Run the groups that are named, or all."""
+    global _repeat
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
-    chosen = parser.parse_args().groups
-    for name in chosen:
+    parser.add_argument("--repeat", type=int, default=_repeat, metavar="N", help="repetitions")
+    options = parser.parse_args()
+    for name in options.groups:
         if name not in GROUPS:
             parser.error(f"unknown group {name} (groups: {', '.join(GROUPS)})")
+    _repeat = options.repeat
     log.set_level("error")
-    for name in chosen or GROUPS:
+    for name in options.groups or GROUPS:
         print(f"--- {GROUPS[name].__doc__}")
         GROUPS[name]()
 

@@ -10,8 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from blis_core.cluster.admission import AdmissionSetup
+    from blis_core.cluster.decisions import (
+        AdmissionRecord,
+        Candidate,
+        DecisionLog,
+        RoutingRecord,
+        TraceSummary,
+    )
     from blis_core.cluster.routing import RoutingSetup
-    from blis_core.config import SimulationConfig
+    from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.contracts import (
         COMPLETED,
         MAX_INT64,
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
         FleetView,
         HardwareDescription,
         KVSequence,
+        KVSetup,
         KVStore,
         LatencyModel,
         LatencySetup,
@@ -39,11 +48,11 @@ if TYPE_CHECKING:
         RoutingPolicy,
         Scheduler,
         Scorer,
-        SequenceSource,
     )
     from blis_core.errors import BlisError, UsageError
     from blis_core.hookspecs import Register, hookimpl
     from blis_core.latency import check_alpha, check_beta, truncate_us, truncate_us_array
+    from blis_core.plugins import configure_plugins
     from blis_core.results import Results
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import simulate
@@ -55,15 +64,20 @@ __all__ = [
     "RUNNING",
     "TIMED_OUT",
     "AdmissionPolicy",
+    "AdmissionRecord",
+    "AdmissionSetup",
     "ArrivalSampler",
     "ArrivalSetup",
     "BatchShape",
     "BlisError",
+    "Candidate",
     "CoefficientQuery",
+    "DecisionLog",
     "FleetView",
     "GoRand",
     "HardwareDescription",
     "KVSequence",
+    "KVSetup",
     "KVStore",
     "LatencyModel",
     "LatencySetup",
@@ -73,18 +87,22 @@ __all__ = [
     "PrefillChunk",
     "PriorityPolicy",
     "Register",
+    "ReplayConfig",
     "Request",
     "Results",
     "RoutingDecision",
     "RoutingPolicy",
+    "RoutingRecord",
     "RoutingSetup",
+    "RunConfig",
     "Scheduler",
     "Scorer",
-    "SequenceSource",
     "SimulationConfig",
+    "TraceSummary",
     "UsageError",
     "check_alpha",
     "check_beta",
+    "configure_plugins",
     "hookimpl",
     "simulate",
     "stream_seed",
@@ -93,15 +111,24 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "AdmissionRecord": "cluster.decisions",
+    "AdmissionSetup": "cluster.admission",
     "BlisError": "errors",
+    "Candidate": "cluster.decisions",
+    "DecisionLog": "cluster.decisions",
     "GoRand": "rng",
     "Register": "hookspecs",
     "Results": "results",
+    "ReplayConfig": "config",
+    "RoutingRecord": "cluster.decisions",
     "RoutingSetup": "cluster.routing",
+    "RunConfig": "config",
     "SimulationConfig": "config",
+    "TraceSummary": "cluster.decisions",
     "UsageError": "errors",
     "check_alpha": "latency",
     "check_beta": "latency",
+    "configure_plugins": "plugins",
     "hookimpl": "hookspecs",
     "simulate": "run",
     "stream_seed": "rng",

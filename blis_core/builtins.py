@@ -24,6 +24,11 @@ def blis_register_schedulers(register: Register) -> None:
 def blis_register_kv_stores(register: Register) -> None:
     """Stores of KV blocks."""
     register("paged", "blis_core.kv.paged:PagedKVStore", summary="one tier with prefix caching")
+    register(
+        "tiered",
+        "blis_core.kv.tiered:TieredKVStore",
+        summary="the same with a second tier in CPU memory (--kv-cpu-blocks)",
+    )
 
 
 @hookimpl
@@ -42,6 +47,9 @@ def blis_register_admission_policies(register: Register) -> None:
     at = "blis_core.cluster.admission:"
     register("always-admit", at + "AlwaysAdmit", summary="admit every request")
     register("reject-all", at + "RejectAll", summary="reject every request (for tests)")
+    register("token-bucket", at + "TokenBucket", summary="limit the rate of prompt tokens")
+    register("tier-shed", at + "TierShed", summary="beyond a load, important classes only")
+    register("gaie-legacy", at + "GaieLegacy", summary="no sheddable classes while saturated")
 
 
 @hookimpl

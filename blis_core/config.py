@@ -26,23 +26,39 @@ DEFAULT_SEED = 42
 DEFAULT_TIMEOUT_S = 300
 DEFAULT_HORIZON = MAX_INT64
 """Of ``run``; ``replay`` derives its own from the trace."""
+DEFAULT_ADMISSION_POLICY = "always-admit"
+DEFAULT_ROUTING_POLICY = "round-robin"
+DEFAULT_PRIORITY_POLICY = "constant"
+DEFAULT_SCHEDULER = "fcfs"
+DEFAULT_TOKEN_BUCKET_CAPACITY = 10_000.0
+DEFAULT_TOKEN_BUCKET_REFILL_RATE = 1000.0
 
 MODEL = "Model and hardware"
 LATENCY = "Latency model"
 KV = "KV cache"
 BATCH = "Batching"
 CLUSTER = "Cluster and policies"
+FLOW = "Flow control"
+EVALUATION = "Evaluation of decisions"
 WORKLOAD = "Workload"
 TRACE = "Trace"
 GENERAL = "Simulation"
 OUTPUT = "Output"
 
-SECTIONS = (MODEL, WORKLOAD, TRACE, LATENCY, KV, BATCH, CLUSTER, GENERAL, OUTPUT)
+SATURATION_DETECTORS = ("never", "utilization", "concurrency")
+DISPATCH_ORDERS = ("fifo", "priority")
+
+SECTIONS = (MODEL, WORKLOAD, TRACE, LATENCY, KV, BATCH, CLUSTER, FLOW, GENERAL, EVALUATION, OUTPUT)
 """Headings of help and reference pages, in order."""
 
 
 def _lower(text: Any) -> Any:
     return text.lower() if isinstance(text, str) else text
+
+
+def _or_none(text: Any) -> Any:
+    """An empty text means the choice "none"."""
+    return "none" if text == "" else text
 
 
 def _floats(values: Any) -> Any:
@@ -81,7 +97,7 @@ class SimulationConfig:
         ValueKind.TEXT,
         MODEL,
         None,
-        "YAML file whose entries win over the built-in catalogue.",
+        "YAML file that replaces the built-in defaults, presets and coefficients.",
         implied="built-in catalogue",
     )
     model_config_folder: str = option(
@@ -142,7 +158,39 @@ class SimulationConfig:
         implied="from the model",
         at_least=0,
     )
-    kv_store: str = option(ValueKind.TEXT, KV, "paged", "KV cache implementation.")
+    kv_store: str | None = option(
+        ValueKind.TEXT,
+        KV,
+        None,
+        "KV cache implementation.",
+        implied="paged; tiered with --kv-cpu-blocks",
+    )
+    kv_cpu_blocks: int = option(
+        ValueKind.INT64,
+        KV,
+        0,
+        "KV cache blocks of a second tier in CPU memory; 0 = none.",
+        at_least=0,
+    )
+    kv_offload_threshold: float | None = option(
+        ValueKind.FLOAT,
+        KV,
+        None,
+        "Without effect; accepted for compatibility.",
+        implied=0.9,
+        at_least=0,
+        at_most=1,
+    )
+    kv_transfer_bandwidth: float = option(
+        ValueKind.FLOAT, KV, 100.0, "Tokens per us that come back from the CPU tier."
+    )
+    kv_transfer_base_latency: int = option(
+        ValueKind.INT64,
+        KV,
+        0,
+        "us added for each block that comes back from the CPU tier.",
+        at_least=0,
+    )
 
     max_num_running_reqs: int = option(
         ValueKind.INT64, BATCH, 256, "Most requests in a running batch.", above=0
@@ -161,11 +209,42 @@ class SimulationConfig:
     num_instances: int = option(
         ValueKind.INT, CLUSTER, 1, "Model instances that share the traffic.", at_least=1
     )
-    admission_policy: str = option(
-        ValueKind.TEXT, CLUSTER, "always-admit", "What decides whether a request may enter."
+    policy_config: str = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        "",
+        "YAML file with policies and their parameters; options that are given win over it.",
     )
-    routing_policy: str = option(
-        ValueKind.TEXT, CLUSTER, "round-robin", "What chooses the instance of a request."
+    admission_policy: str | None = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        None,
+        "What decides whether a request may enter.",
+        implied=DEFAULT_ADMISSION_POLICY,
+    )
+    admission_latency: int = option(
+        ValueKind.INT64, CLUSTER, 0, "Time that the admission of a request takes.", at_least=0
+    )
+    token_bucket_capacity: float | None = option(
+        ValueKind.FLOAT,
+        CLUSTER,
+        None,
+        "Most prompt tokens that token-bucket saves up; greater than 0.",
+        implied=DEFAULT_TOKEN_BUCKET_CAPACITY,
+    )
+    token_bucket_refill_rate: float | None = option(
+        ValueKind.FLOAT,
+        CLUSTER,
+        None,
+        "Prompt tokens per second that token-bucket gains; greater than 0.",
+        implied=DEFAULT_TOKEN_BUCKET_REFILL_RATE,
+    )
+    routing_policy: str | None = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        None,
+        "What chooses the instance of a request.",
+        implied=DEFAULT_ROUTING_POLICY,
     )
     routing_scorers: str = option(
         ValueKind.TEXT,
@@ -174,10 +253,102 @@ class SimulationConfig:
         "Scorers of the weighted policy, as name:weight,name:weight.",
         implied="built-in profile",
     )
-    priority_policy: str = option(
-        ValueKind.TEXT, CLUSTER, "constant", "How priority changes while a request waits."
+    routing_latency: int = option(
+        ValueKind.INT64, CLUSTER, 0, "Time that the routing of a request takes.", at_least=0
     )
-    scheduler: str = option(ValueKind.TEXT, CLUSTER, "fcfs", "Order of an instance's wait queue.")
+    snapshot_refresh_interval: int = option(
+        ValueKind.INT64,
+        CLUSTER,
+        0,
+        "Age at which the router renews what it knows of queues and memory; 0 = always current.",
+        at_least=0,
+    )
+    cache_signal_delay: int = option(
+        ValueKind.INT64,
+        CLUSTER,
+        50_000,
+        "Age at which the router renews what it knows of prefix caches; 0 = always current.",
+        at_least=0,
+    )
+    priority_policy: str | None = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        None,
+        "How priority changes while a request waits.",
+        implied=DEFAULT_PRIORITY_POLICY,
+    )
+    scheduler: str | None = option(
+        ValueKind.TEXT,
+        CLUSTER,
+        None,
+        "Order of an instance's wait queue.",
+        implied=DEFAULT_SCHEDULER,
+    )
+
+    flow_control: bool = option(
+        ValueKind.BOOL, FLOW, False, "Hold requests at a gateway while the cluster is saturated."
+    )
+    saturation_detector: str = option(
+        ValueKind.TEXT,
+        FLOW,
+        "never",
+        f"What tells that the cluster is saturated: {', '.join(SATURATION_DETECTORS)}.",
+    )
+    dispatch_order: str = option(
+        ValueKind.TEXT,
+        FLOW,
+        "fifo",
+        f"Order in which held requests leave: {', '.join(DISPATCH_ORDERS)}.",
+    )
+    max_gateway_queue_depth: int = option(
+        ValueKind.INT,
+        FLOW,
+        0,
+        "Most held requests, beyond which the least important goes; 0 = unlimited.",
+    )
+    queue_depth_threshold: float = option(
+        ValueKind.FLOAT,
+        FLOW,
+        5.0,
+        "Waiting requests of an instance that count as saturation (utilization); greater than 0.",
+    )
+    kv_cache_util_threshold: float = option(
+        ValueKind.FLOAT,
+        FLOW,
+        0.8,
+        "Used share of KV blocks that counts as saturation (utilization); greater than 0.",
+    )
+    max_concurrency: int = option(
+        ValueKind.INT,
+        FLOW,
+        100,
+        "Requests per instance that count as saturation (concurrency); greater than 0.",
+    )
+
+    trace_level: str = option(
+        ValueKind.TEXT,
+        EVALUATION,
+        "none",
+        "What is recorded of admission and routing.",
+        choices=("none", "decisions"),
+        convert=_or_none,
+    )
+    counterfactual_k: int = option(
+        ValueKind.INT,
+        EVALUATION,
+        0,
+        "Best candidates to keep with each routing decision; above 0 also its regret is computed.",
+        at_least=0,
+    )
+    summarize_trace: bool = option(
+        ValueKind.BOOL, EVALUATION, False, "Print a summary of the recorded decisions."
+    )
+    fitness_weights: str = option(
+        ValueKind.TEXT,
+        EVALUATION,
+        "",
+        "Weights of a score for the whole run, as metric:weight,metric:weight (run only).",
+    )
 
     seed: int | None = option(
         ValueKind.INT64, GENERAL, None, "Seed of everything random.", implied=DEFAULT_SEED
@@ -215,9 +386,15 @@ class SimulationConfig:
             raise self._spec("log").error(self.log, f"one of {', '.join(LEVELS)}")
         self._check_inputs()
         self._check_latency()
+        if self.kv_cpu_blocks > 0 and not finite_positive(self.kv_transfer_bandwidth):
+            raise self._spec("kv_transfer_bandwidth").error(
+                self.kv_transfer_bandwidth, "finite and greater than 0"
+            )
         self._check_workload()
         for spec in options_of(type(self)):
             spec.check_range(getattr(self, spec.name))
+        if self.flow_control:
+            self._check_flow_control()
 
     @classmethod
     def _spec(cls, name: str) -> OptionSpec:
@@ -253,6 +430,26 @@ class SimulationConfig:
 
     def _check_workload(self) -> None:
         """Where requests come from; nothing to check for both commands alike."""
+
+    def _check_flow_control(self) -> None:
+        """The gateway's options, which mean nothing and are not looked at while it is off."""
+        detector, order = self.saturation_detector or "never", self.dispatch_order
+        if detector not in SATURATION_DETECTORS:
+            raise self._spec("saturation_detector").error(
+                detector, f"one of {', '.join(SATURATION_DETECTORS)}"
+            )
+        if order not in DISPATCH_ORDERS:
+            raise self._spec("dispatch_order").error(order, f"one of {', '.join(DISPATCH_ORDERS)}")
+        if self.max_gateway_queue_depth < 0:
+            raise self._spec("max_gateway_queue_depth").error(
+                self.max_gateway_queue_depth, "at least 0"
+            )
+        if detector == "utilization":
+            for name in ("queue_depth_threshold", "kv_cache_util_threshold"):
+                if not finite_positive(getattr(self, name)):
+                    raise self._spec(name).error(getattr(self, name), "finite and greater than 0")
+        if detector == "concurrency" and self.max_concurrency <= 0:
+            raise self._spec("max_concurrency").error(self.max_concurrency, "greater than 0")
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -8,7 +8,7 @@ only where an array is made.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
@@ -342,9 +342,19 @@ class FleetView(ABC):
     def cached_blocks(self, request: Request) -> IntArray:
         """Per instance, how many leading full blocks of the prompt its KV cache holds."""
 
+    @abstractmethod
+    def prompt_keys(self, request: Request) -> Sequence[int]:
+        """Keys of the full blocks of the prompt: equal keys stand for equal beginnings."""
+
 
 class Scorer(ABC):
-    """Rates the candidate instances for a request; higher is better."""
+    """Rates the candidate instances for a request; higher is better.
+
+    ``routed`` follows the ``score`` of the same request, before the next one is scored.
+    """
+
+    reads_cache: ClassVar[bool] = True
+    """False: never asks for ``cached_blocks``, so that caches need not be watched."""
 
     @abstractmethod
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -454,10 +464,27 @@ class LengthSetup:
 # -------------------------------------------------------------------------------------- KV store
 
 
+@attrs.frozen(kw_only=True)
+class KVSetup:
+    """What a KV store is built from."""
+
+    total_blocks: int
+    """GPU blocks, at least 1."""
+    block_size: int
+    """Tokens per block, at least 1."""
+    cpu_blocks: int = 0
+    """Blocks of a second tier in CPU memory; 0 = none."""
+    transfer_bandwidth: float = 100.0
+    """Tokens per us that are brought back from the second tier; finite and above 0."""
+    transfer_base_latency: int = 0
+    """us per block that is brought back, on top of that; at least 0."""
+
+
 class KVSequence:
     """The KV blocks of one running request, as a store sees it.
 
-    ``keys``, ``rank``, ``decoding`` and ``offset`` are the engine's; the rest is the store's.
+    ``keys``, ``rank``, ``tokens``, ``prompt_len``, ``decoding`` and ``offset`` are the engine's;
+    the rest is the store's.
     """
 
     __slots__ = (
@@ -465,19 +492,28 @@ class KVSequence:
         "decoding",
         "held",
         "keys",
+        "layout",
         "offset",
+        "prompt_len",
         "prompt_stored",
         "rank",
+        "shift",
         "start",
         "stored",
+        "tokens",
         "tracked",
     )
 
-    def __init__(self, keys: Chain, rank: int) -> None:
+    def __init__(
+        self, keys: Chain, rank: int, tokens: TokenArray | None = None, prompt_len: int = 0
+    ) -> None:
         self.keys = keys
         """Key of each full block of the sequence (see kv.chains)."""
         self.rank = rank
         """Admission order; within a step smaller ranks come first."""
+        self.tokens = tokens
+        """Prompt ++ output."""
+        self.prompt_len = prompt_len
         self.decoding = False
         self.offset = 0
         """While decoding, step j stores the token of position j - offset."""
@@ -488,14 +524,18 @@ class KVSequence:
         self.prompt_stored = 0
         self.held = False
         self.tracked = False
+        self.shift = 0
+        """A position p needs a new block iff p + shift is a multiple of the block size."""
+        self.layout: Any = None
 
 
 class KVStore(ABC):
     """Paged KV memory of one instance with automatic prefix caching.
 
-    Built as ``factory(total_blocks, block_size)``. Positions count the tokens of prompt ++ output;
-    a new block is needed exactly when a position is a multiple of ``block_size``. A call that
-    returns False has changed nothing, unless ``refusals_are_pure`` is False.
+    Built as ``factory(setup: KVSetup)``. Positions count the tokens of prompt ++ output; a new
+    block is needed exactly when a position (plus the ``shift`` of the sequence, normally 0) is a
+    multiple of ``block_size``. A call that returns False has changed nothing, unless
+    ``refusals_are_pure`` is False.
     """
 
     block_size: int
@@ -506,6 +546,8 @@ class KVStore(ABC):
     """Number of steps whose decode tokens are stored; kept by ``advance`` and by the engine."""
     refusals_are_pure: ClassVar[bool] = True
     """False: a refused ``admit`` has effects, so it must be tried at every step."""
+    mirrors: ClassVar[bool] = False
+    """True: ``mirror`` wants to be called."""
 
     @property
     def free_blocks(self) -> int:
@@ -582,6 +624,35 @@ class KVStore(ABC):
                 if not self.append(seq, (step - phase) % size):
                     raise RuntimeError("a KV store refused a block that it had promised")
 
+    def mirror(  # noqa: B027 - optional to override
+        self, members: Iterable[KVSequence], steps: int
+    ) -> None:
+        """The last ``steps`` steps have been executed with these members, in batch order.
+
+        Called before those that are done release their blocks. If there is more than one step, all
+        members decode or idle, and none of the steps had to refuse anything.
+        """
+
+    def consume_transfer_us(self) -> int:
+        """us by which transfers between tiers lengthen the step at hand; asked once per step."""
+        return 0
+
+    def forget(self, keys: Chain) -> None:  # noqa: B027 - optional to override
+        """The waiting request with these keys is gone; give back what refused admissions left."""
+
+    def freeze(self) -> None:  # noqa: B027 - optional to override
+        """Remember which keys are cached now, for ``match_frozen``."""
+
+    def settle(self, seq: KVSequence) -> None:  # noqa: B027 - optional to override
+        """The engine is about to stop or restart the decoding of ``seq``, which it will keep."""
+
+    def match_frozen(self, keys: Chain, blocks: int) -> int:
+        """Length of the longest run of blocks that were cached at the last ``freeze``.
+
+        The default looks at the present: a store that cannot look back is always up to date.
+        """
+        return len(self.match(keys, blocks))
+
     def chain_shared(self, segment: Segment) -> None:  # noqa: B027 - optional to override
         """From now on other sequences may look up the keys of ``segment`` (see kv.chains)."""
 
@@ -592,11 +663,3 @@ class KVStore(ABC):
     def thrashing_rate(self) -> float:
         """Evictions from a second tier / stores into it; 0 with one tier."""
         return 0.0
-
-
-class SequenceSource(ABC):
-    """Where requests come from."""
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Request]:
-        """Requests in arrival order."""

@@ -6,7 +6,6 @@ is checked before the first event.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -24,17 +23,10 @@ from blis_core.contracts import (
     LatencyModel,
     LatencySetup,
     ModelDescription,
-    PriorityPolicy,
-    Scheduler,
-    Scorer,
 )
 from blis_core.engine.formation import Limits
-from blis_core.engine.schedulers import PRIORITY_POLICIES
 from blis_core.errors import BlisError
 from blis_core.plugins import get_registry
-
-DEFAULT_SCORERS = "precise-prefix-cache:2,queue-depth:1,kv-utilization:1"
-"""Profile of the weighted policy if the user names no scorers."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +42,6 @@ class Deployment:
     total_blocks: int
     block_size: int
     limits: Limits
-    priority: PriorityPolicy
     resolution: tuple[tuple[str, str, str], ...]
     """(name, value, origin) of everything that was derived."""
 
@@ -178,18 +169,18 @@ class _Resolver:
     def longest(self, config: Config, blocks: int) -> int:
         """Maximum model length of an analytical backend."""
         options = self.config
-        longest = options.max_model_len
+        longest, origin = options.max_model_len, ""
         if longest is None:
-            longest = max_model_length(config)
-            self.note("max-model-len", longest or "unlimited", "model config")
+            longest, origin = max_model_length(config), "model config"
         size = options.block_size_in_tokens
         if longest > 0 and -(-longest // size) > blocks:
             log.warning(
                 f"the maximum model length {longest} does not fit into {blocks} KV blocks of"
                 f" {size} tokens; {blocks * size} is used"
             )
-            longest = blocks * size
-            self.note("max-model-len", longest, "KV cache size")
+            longest, origin = blocks * size, "KV cache size"
+        if origin:
+            self.note("max-model-len", longest or "unlimited", origin)
         return longest
 
 
@@ -248,7 +239,6 @@ def resolve(config: SimulationConfig) -> Deployment:
             long_prefill=config.long_prefill_token_threshold,
             max_model_len=longest,
         ),
-        priority=priority_policy(config.priority_policy),
         resolution=tuple(resolver.resolution),
     )
 
@@ -265,54 +255,3 @@ def _blocks_if_known(resolver: _Resolver, gpu: str, tp: int) -> int:
         )
         return DEFAULT_TOTAL_KV_BLOCKS
     return resolver.blocks(model_config, description, hardware, tp)
-
-
-def priority_policy(name: str) -> PriorityPolicy:
-    """The priority policy of that name ("" = constant)."""
-    try:
-        return PRIORITY_POLICIES[name or "constant"]
-    except KeyError:
-        raise BlisError(
-            f"--priority-policy: {name!r} is unknown; choose {', '.join(sorted(PRIORITY_POLICIES))}"
-        ) from None
-
-
-def scheduler(name: str, priority: PriorityPolicy) -> Scheduler:
-    """A scheduler ("" = fcfs)."""
-    made: Scheduler = get_registry().create("scheduler", name or "fcfs", priority)
-    return made
-
-
-def parse_scorers(text: str, flag: str = "--routing-scorers") -> list[tuple[str, float]]:
-    """``name:weight,name:weight`` as pairs. Names are checked against the registry later."""
-    from blis_core.go_text import parse_float
-
-    pairs: list[tuple[str, float]] = []
-    for item in text.split(","):
-        name, colon, weight_text = (part.strip() for part in item.partition(":"))
-        if not colon or not name:
-            raise BlisError(f"{flag}: {item.strip()!r} is not of the form name:weight")
-        try:
-            weight = parse_float(weight_text)
-        except ValueError:
-            weight = float("nan")
-        if not 0 < weight < float("inf"):
-            raise BlisError(f"{flag}: the weight of {name} must be a number greater than 0")
-        if any(name == known for known, _ in pairs):
-            raise BlisError(f"{flag}: {name} is listed twice")
-        pairs.append((name, weight))
-    return pairs
-
-
-def scorers(text: str) -> tuple[tuple[Scorer, float], ...]:
-    """Scorers of the weighted policy with their weights."""
-    registry = get_registry()
-    return tuple(
-        (registry.create("scorer", name), weight)
-        for name, weight in parse_scorers(text or DEFAULT_SCORERS)
-    )
-
-
-def defaults_folder(config: SimulationConfig) -> Path | None:
-    """Folder of the user's defaults file, if there is one."""
-    return load_defaults(config.defaults_filepath or "defaults.yaml").folder

@@ -60,7 +60,7 @@ def blis_register_scorers(register: Register) -> None:
 
 @hookspec
 def blis_register_kv_stores(register: Register) -> None:
-    """KV stores: ``factory(total_blocks: int, block_size: int) -> KVStore``."""
+    """KV stores: ``factory(setup: KVSetup) -> KVStore``."""
 
 
 @hookspec
@@ -80,7 +80,7 @@ def blis_register_routing_policies(register: Register) -> None:
 
 @hookspec
 def blis_register_admission_policies(register: Register) -> None:
-    """Admission policies: ``factory() -> AdmissionPolicy``."""
+    """Admission policies: ``factory(setup: AdmissionSetup) -> AdmissionPolicy``."""
 
 
 @hookspec

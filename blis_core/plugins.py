@@ -45,6 +45,7 @@ __all__ = [
     "Problem",
     "Registry",
     "configure",
+    "configure_plugins",
     "get_registry",
     "reset",
 ]
@@ -91,6 +92,10 @@ def configure(*, files: Iterable[str | Path] = (), disabled: Iterable[str] = ())
         raise BlisError("the core cannot be switched off as a plugin")
     if settings != _settings:
         _settings, _registry = settings, None
+
+
+configure_plugins = configure
+"""The public name of :func:`configure`, for library users."""
 
 
 def get_registry() -> Registry:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from blis_core import log
+from blis_core.assembly import build_cluster
 from blis_core.catalog.defaults import load_defaults
-from blis_core.cluster.fleet import LiveFleet
-from blis_core.cluster.routing import RoutingSetup
-from blis_core.cluster.simulation import Cluster
 from blis_core.config import (
     DEFAULT_NUM_REQUESTS,
     DEFAULT_RATE,
@@ -23,12 +21,10 @@ from blis_core.config import (
     RunConfig,
 )
 from blis_core.contracts import MAX_INT64, Request
-from blis_core.deployment import Deployment, resolve, scheduler, scorers
-from blis_core.engine.instance import Instance
-from blis_core.kv.chains import ChainTable
-from blis_core.plugins import get_registry
+from blis_core.deployment import Deployment, resolve
+from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.results.aggregate import build_results
-from blis_core.rng import PartitionedRandom
+from blis_core.results.fitness import parse_fitness_weights
 from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
 from blis_core.workload.generated import GeneratedWorkload
 
@@ -38,42 +34,71 @@ if TYPE_CHECKING:
     from blis_core.results.model import Results
 
 
-def simulate(config: SimulationConfig | None = None, /, **options: Any) -> Results:
+def simulate(
+    config: SimulationConfig | None = None, /, *, keep_decisions: bool = False, **options: Any
+) -> Results:
     """Simulate, from Python: the library's equivalent of ``blis run`` and ``blis replay``.
 
     Give a :class:`RunConfig` or :class:`ReplayConfig`, or their fields as keyword arguments
     (``trace_header`` makes it a replay). Raises :class:`blis_core.errors.BlisError` for anything
     that the command line would refuse.
+
+    ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``; it
+    implies ``trace_level="decisions"``.
     """
     if config is None:
         config = (ReplayConfig if "trace_header" in options else RunConfig)(**options)
+    if keep_decisions:
+        config = attrs.evolve(config, trace_level="decisions")
     config.check()
     if isinstance(config, ReplayConfig):
-        return run_replay(config)
+        return run_replay(config, keep_decisions=keep_decisions)
     assert isinstance(config, RunConfig)
-    return run_simulation(config)
+    return run_simulation(config, keep_decisions=keep_decisions)
 
 
-def run_simulation(config: RunConfig) -> Results:
+def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Results:
     """``blis run`` for a configuration that has been checked."""
+    fitness_weights = parse_fitness_weights(config.fitness_weights)
+    policies = _policies(config)
     deployment = resolve(config)
     workload, seed, horizon = generate_workload(config)
     return _simulate(
-        config, deployment, workload, horizon, seed, keep_requests=bool(config.trace_output)
+        config,
+        deployment,
+        policies,
+        workload,
+        horizon,
+        seed,
+        fitness_weights=fitness_weights,
+        keep_requests=bool(config.trace_output),
+        keep_decisions=keep_decisions,
     )
 
 
-def run_replay(config: ReplayConfig) -> Results:
+def run_replay(config: ReplayConfig, *, keep_decisions: bool = False) -> Results:
     """``blis replay`` for a configuration that has been checked."""
     from blis_core.trace.replay import load_replay, replay_horizon
 
     seed = _simulator_seed(config)
+    if config.fitness_weights:
+        log.warning("--fitness-weights has no effect on replay")
+    policies = _policies(config)
     requests = load_replay(config.trace_header, config.trace_data, seed)
     deployment = resolve(config)
     horizon = replay_horizon(requests) if config.horizon is None else config.horizon
     # the cluster takes requests in order of arrival, equal ones as they stand in the file
     workload = GeneratedWorkload(requests=sorted(requests, key=lambda r: r.arrival))
-    results = _simulate(config, deployment, workload, horizon, seed, keep_requests=False)
+    results = _simulate(
+        config,
+        deployment,
+        policies,
+        workload,
+        horizon,
+        seed,
+        keep_requests=False,
+        keep_decisions=keep_decisions,
+    )
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
@@ -144,54 +169,40 @@ def _simulator_seed(config: SimulationConfig) -> int:
     return DEFAULT_SEED if config.seed is None else config.seed
 
 
+def _policies(config: SimulationConfig) -> Policies:
+    """The policies of the options and of the policy file."""
+    from blis_core.policies.bundle import load_bundle
+
+    path = config.policy_config
+    if not path:
+        return resolve_policies(config)
+    bundle = load_bundle(path)
+    if bundle.node_pools or bundle.autoscaler.interval_us > 0:
+        log.warning(f"{path}: node_pools and autoscaler have no effect")
+    return resolve_policies(config, bundle)
+
+
 def _simulate(
     config: SimulationConfig,
     deployment: Deployment,
+    policies: Policies,
     workload: GeneratedWorkload,
     horizon: int,
     workload_seed: int,
     *,
+    fitness_weights: Mapping[str, float] | None = None,
     keep_requests: bool,
+    keep_decisions: bool,
 ) -> Results:
     for warning in workload.warnings:
         log.warning(warning)
-    registry = get_registry()
-    latency = deployment.latency_model()
-    chains = ChainTable(deployment.block_size)
-    instances = [
-        Instance(
-            f"instance_{i}",
-            latency=latency,
-            store=registry.create(
-                "kv-store", config.kv_store, deployment.total_blocks, deployment.block_size
-            ),
-            chains=chains,
-            scheduler=scheduler(config.scheduler, deployment.priority),
-            limits=deployment.limits,
-            horizon=horizon,
-        )
-        for i in range(config.num_instances)
-    ]
-    name = config.routing_policy or "round-robin"
-    weighted = name == "weighted"
-    if config.routing_scorers and not weighted:
-        log.warning(f"--routing-scorers has no effect with --routing-policy {name}")
-    routing = registry.create(
-        "routing-policy",
-        name,
-        RoutingSetup(
-            random=PartitionedRandom(_simulator_seed(config)).stream("router"),
-            scorers=scorers(config.routing_scorers) if weighted else (),
-        ),
-    )
-    admission = registry.create("admission-policy", config.admission_policy or "always-admit")
-    cluster = Cluster(
-        instances,
-        LiveFleet(instances, chains, deployment.block_size),
-        admission,
-        routing,
-        model=deployment.model,
-        horizon=horizon,
+    cluster = build_cluster(
+        config,
+        deployment,
+        policies,
+        horizon,
+        _simulator_seed(config),
+        keep_decisions=keep_decisions,
     )
     requests = workload.requests
     generated: list[Request] = []
@@ -203,17 +214,25 @@ def _simulate(
 
         sessions = SessionManager(workload.sessions, workload.follow_up_budget)
     with _collector_off():
-        cluster.run(requests, sessions.on_done if sessions is not None else None)
+        if sessions is None:
+            cluster.run(requests)
+        else:
+            cluster.run(requests, sessions.on_done, sessions.on_lost)
     outcome = cluster.outcome
     if keep_requests:
         generated = generated + outcome.follow_ups
     return build_results(
-        [instance.finish() for instance in instances],
+        [instance.finish() for instance in cluster.instances],
         several=config.num_instances > 1,
-        priority_policy=deployment.priority.name,
+        priority_policy=policies.priority.name,
         shed_by_class=outcome.rejected_by_class,
         rejected_admission=outcome.rejected,
         rejected_routing=outcome.unroutable,
+        gateway_depth=outcome.gateway_depth,
+        gateway_shed=outcome.gateway_shed,
+        fitness_weights=fitness_weights,
+        decisions=cluster.log,
+        sessions=sessions.counts() if sessions is not None else None,
         generated=generated,
         workload_seed=workload_seed,
         resolution=list(deployment.resolution),

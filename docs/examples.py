@@ -204,7 +204,7 @@ class Runner:
             makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
             found = re.search(r"\$\(BIN\)/(blis .*)", makefile)
             assert found is not None
-            command = found[1] + " --output table"
+            command = found[1]
         words = shlex.split(command)
         settings = {}
         while re.match(r"[A-Z_]+=", words[0]):

@@ -71,6 +71,12 @@ def test_repr_shows_what_was_given() -> None:
         ({"max_num_scheduled_tokens": 0}, "--max-num-scheduled-tokens: must be greater than 0"),
         ({"long_prefill_token_threshold": -1}, "--long-prefill-token-threshold: must be at least"),
         ({"num_instances": 0}, "--num-instances: must be at least 1, got 0"),
+        ({"admission_latency": -1}, "--admission-latency: must be at least 0, got -1"),
+        ({"routing_latency": -1}, "--routing-latency: must be at least 0"),
+        ({"snapshot_refresh_interval": -1}, "--snapshot-refresh-interval: must be at least 0"),
+        ({"cache_signal_delay": -1}, "--cache-signal-delay: must be at least 0"),
+        ({"trace_level": "all"}, "--trace-level: must be one of none, decisions, got 'all'"),
+        ({"counterfactual_k": -1}, "--counterfactual-k: must be at least 0"),
         ({"horizon": 0}, "--horizon: must be greater than 0"),
         ({"output": "xml"}, "--output: must be one of auto, text, table, json, got 'xml'"),
     ],
@@ -120,6 +126,59 @@ def test_checks_of_run(options: dict[str, Any], message: str) -> None:
 )
 def test_unusual_but_right(options: dict[str, Any]) -> None:
     run(**options).check()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"saturation_detector": "x"},
+            "--saturation-detector: must be one of never, utilization, concurrency, got 'x'",
+        ),
+        ({"dispatch_order": "lifo"}, "--dispatch-order: must be one of fifo, priority, got 'lifo'"),
+        ({"dispatch_order": ""}, "--dispatch-order: must be one of fifo, priority, got ''"),
+        ({"max_gateway_queue_depth": -1}, "--max-gateway-queue-depth: must be at least 0, got -1"),
+        *(
+            (
+                {"saturation_detector": "utilization", name: value},
+                f"--{name.replace('_', '-')}: must be finite and greater than 0, got",
+            )
+            for name in ("queue_depth_threshold", "kv_cache_util_threshold")
+            for value in (0.0, -1.0, math.nan, math.inf)
+        ),
+        (
+            {"saturation_detector": "concurrency", "max_concurrency": 0},
+            "--max-concurrency: must be greater than 0, got 0",
+        ),
+    ],
+)
+def test_checks_of_flow_control(options: dict[str, Any], message: str) -> None:
+    for config in (run(flow_control=True, **options), replay(flow_control=True, **options)):
+        with pytest.raises(BlisError, match=message):
+            config.check()
+    run(**options).check()  # switched off, nobody looks
+
+
+def test_flow_control_looks_only_at_what_the_detector_needs() -> None:
+    useless = {"queue_depth_threshold": -1.0, "kv_cache_util_threshold": math.nan}
+    for detector in ("", "never", "concurrency"):
+        run(flow_control=True, saturation_detector=detector, **useless).check()
+    for detector in ("", "never", "utilization"):
+        run(flow_control=True, saturation_detector=detector, max_concurrency=-1).check()
+
+
+def test_an_empty_trace_level_is_none() -> None:
+    assert run(trace_level="") == run()
+    run(trace_level="decisions", counterfactual_k=3, summarize_trace=True).check()
+
+
+def test_policies_tell_given_from_default() -> None:
+    names = ("admission_policy", "routing_policy", "priority_policy", "scheduler")
+    figures = ("token_bucket_capacity", "token_bucket_refill_rate")
+    assert [getattr(run(), name) for name in names + figures] == [None] * 6
+    implied = {spec.name: spec.implied for spec in options_of(RunConfig)}
+    assert [implied[name] for name in names] == ["always-admit", "round-robin", "constant", "fcfs"]
+    assert [implied[name] for name in figures] == [10_000, 1000]
 
 
 def test_checks_of_replay() -> None:

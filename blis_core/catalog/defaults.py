@@ -121,9 +121,12 @@ class Defaults:
 def load_defaults(path: str = DEFAULT_PATH) -> Defaults:
     """The defaults in the file ``path``, or the catalogue's if there is no such file.
 
+    "" is the usual path.
+
     BlisError naming file and key for a file that cannot be read, has unknown or duplicate keys, or
     values of a wrong kind.
     """
+    path = path or DEFAULT_PATH
     file = Path(path)
     if not file.exists():
         return Defaults(file.parent)

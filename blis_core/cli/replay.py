@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cli.options import ConfigCommand
-from blis_core.cli.report import check_writable, show
+from blis_core.cli.report import check_outputs, show, trace_files
 from blis_core.config import ReplayConfig
 
 
@@ -12,10 +12,14 @@ def execute(config: ReplayConfig) -> None:
     """Check, simulate, write the trace, print, write the results file, in this order."""
     log.set_level(config.log)
     config.check()
-    check_writable("--results-path", config.results_path)
-    if config.trace_output:
-        for ending in (".yaml", ".csv"):
-            check_writable("--trace-output", config.trace_output + ending)
+    check_outputs(
+        [("--results-path", config.results_path), *trace_files(config.trace_output)],
+        [
+            ("--trace-header", config.trace_header),
+            ("--trace-data", config.trace_data),
+            ("--policy-config", config.policy_config),
+        ],
+    )
 
     from blis_core.run import run_replay
 

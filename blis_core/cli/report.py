@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -33,6 +34,26 @@ def check_writable(flag: str, path: str) -> None:
         raise BlisError(f"{flag}: folder {folder} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise BlisError(f"{flag}: no permission to write in folder {folder}")
+
+
+def trace_files(prefix: str) -> list[tuple[str, str]]:
+    """What ``--trace-output`` writes, as pairs of flag and path."""
+    return [("--trace-output", prefix + ending) for ending in (".yaml", ".csv") if prefix]
+
+
+def check_outputs(outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str, str]]) -> None:
+    """Raise BlisError if a file to be written cannot be, or is one that is read.
+
+    Both are pairs of a flag and a path, "" if there is none.
+    """
+    from pathlib import Path
+
+    read = {Path(path).absolute(): flag for flag, path in inputs if path}
+    for flag, path in outputs:
+        check_writable(flag, path)
+        source = read.get(Path(path).absolute()) if path else None
+        if source is not None:
+            raise BlisError(f"{flag}: {path} is the file of {source}; choose another name")
 
 
 def show(results: Results, form: str, *, replay: bool = False) -> None:

@@ -1,114 +1,204 @@
-"""The fleet as policies see it: arrays over instances, read when somebody asks.
+"""The fleet as policies see it: arrays over instances, as stale as the configuration says.
 
-An instance is advanced to the time of the decision only if a policy reads something of it, so a
-policy that reads nothing costs nothing.
+Instances are advanced to the time of a decision only if something of them is read, and then only
+those that have anything to do before that time. So a decision costs vector operations over the
+fleet plus the steps that happened meanwhile, whatever the number of instances.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from blis_core.contracts import FleetView, Request
-from blis_core.engine.instance import Instance
+from blis_core.engine.instance import NEVER, Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from blis_core.contracts import FloatArray, IntArray
     from blis_core.kv.chains import ChainTable
 
+_NEVER = np.iinfo(np.int64).max
 
-class LiveFleet(FleetView):
-    """All instances, with signals as of the current time."""
 
-    def __init__(self, instances: list[Instance], chains: ChainTable, block_size: int) -> None:
-        self._instances = instances
-        self._chains = chains
-        self._block_size = block_size
-        self._names = [instance.name for instance in instances]
-        self._routed = [0] * len(instances)
-        self._now = 0
-        self._advanced = False
-        self._cache: dict[str, IntArray] = {}
+class Fleet:
+    """All instances with their live signals in arrays.
+
+    ``refresh_interval`` and ``cache_delay`` in us, 0 = live; see :class:`Snapshot`.
+    """
+
+    def __init__(
+        self,
+        instances: list[Instance],
+        chains: ChainTable,
+        *,
+        refresh_interval: int = 0,
+        cache_delay: int = 0,
+        cache_read: bool = True,
+    ) -> None:
+        count = len(instances)
+        self.instances = instances
+        self.names = [instance.name for instance in instances]
+        self.total_blocks = np.array([i.store.total_blocks for i in instances], dtype=np.int64)
+        self.queue_depth = np.zeros(count, dtype=np.int64)
+        self.running = np.zeros(count, dtype=np.int64)
+        self.used_blocks = np.zeros(count, dtype=np.int64)
+        self.in_flight = np.zeros(count, dtype=np.int64)
+        self._due = np.full(count, _NEVER)
+        self._finished = [0] * count
+        self.chains = chains
+        self._interval = refresh_interval
+        self._refreshed = np.zeros(count, dtype=np.int64)
+        self._delay = cache_delay if cache_read else 0
+        self._frozen_at = 0
+        self._cache_read = cache_read
+        self.stale: dict[str, IntArray] | None = None
+        if refresh_interval > 0:
+            self.stale = {
+                name: np.zeros(count, dtype=np.int64)
+                for name in ("queue_depth", "running", "used_blocks", "free_blocks")
+            }
+        if self._delay:
+            for instance in instances:
+                instance.store.freeze()
+
+    # ------------------------------------------------------------------------------- changes
+
+    def sync(self, now: int) -> None:
+        """Let every instance execute its events before ``now``."""
+        for index in (self._due < now).nonzero()[0].tolist():
+            self.instances[index].advance(now)
+            self.update(index)
+
+    def update(self, index: int) -> None:
+        """Read instance ``index`` again, which has been advanced."""
+        instance = self.instances[index]
+        due = instance.due
+        self._due[index] = due if due < NEVER else _NEVER
+        self.queue_depth[index] = instance.waiting.count
+        self.running[index] = len(instance.batch.members)
+        self.used_blocks[index] = instance.store.used_blocks
+        finished = instance.finished
+        if finished != self._finished[index]:
+            self.in_flight[index] -= finished - self._finished[index]
+            self._finished[index] = finished
+
+    def inject(self, index: int, request: Request, now: int) -> None:
+        """Route ``request`` to instance ``index``."""
+        self.in_flight[index] += 1
+        instance = self.instances[index]
+        instance.inject(request, now)
+        self._due[index] = min(instance.due, _NEVER)
+
+    def build(self, now: int) -> None:
+        """A decision is taken at ``now``: refresh what is due to be refreshed."""
+        if self._delay and now - self._frozen_at >= self._delay:
+            self.sync(now)
+            for instance in self.instances:
+                instance.store.freeze()
+            self._frozen_at = now
+        if self.stale is not None:
+            old = now - self._refreshed >= self._interval
+            if old.any():
+                self.sync(now)
+                self._refreshed[old] = now
+                for name, live in (
+                    ("queue_depth", self.queue_depth),
+                    ("running", self.running),
+                    ("used_blocks", self.used_blocks),
+                    ("free_blocks", self.total_blocks - self.used_blocks),
+                ):
+                    self.stale[name][old] = live[old]
+
+    def cached_blocks(self, request: Request, now: int) -> IntArray:
+        """Leading full blocks of the prompt in each instance's cache, as of the last refresh."""
+        keys = self.chains.keys(request)
+        blocks = request.prompt_len // self.chains.block_size
+        if self._delay:
+            counts = [i.store.match_frozen(keys, blocks) for i in self.instances]
+        else:
+            self.sync(now)
+            counts = [len(i.store.match(keys, blocks)) for i in self.instances]
+        return np.array(counts, dtype=np.int64)
+
+
+class Snapshot(FleetView):
+    """What one decision at one time sees of the fleet.
+
+    Signals are live, or as of the last refresh; ``in_flight`` is always live. Arrays are copies of
+    nothing: policies must not change them.
+    """
+
+    def __init__(self, fleet: Fleet, now: int) -> None:
+        self._fleet = fleet
+        self._now = now
 
     @property
     def ids(self) -> Sequence[str]:  # type: ignore[override]
         """Names of the instances."""
-        return self._names
+        return self._fleet.names
 
-    def at(self, now: int) -> LiveFleet:
-        """Move the view to ``now``."""
-        self._now = now
-        self._advanced = False
-        self._cache.clear()
-        return self
-
-    def sent(self, index: int) -> None:
-        """A request was routed to instance ``index``."""
-        self._routed[index] += 1
-        known = self._cache.get("in_flight")
-        if known is not None:
-            known = self._cache["in_flight"] = known.copy()
-            known[index] += 1
-
-    def _read(self) -> list[Instance]:
-        if not self._advanced:
-            for instance in self._instances:
-                instance.advance(self._now)
-            self._advanced = True
-        return self._instances
-
-    def _array(self, name: str, values: list[int]) -> IntArray:
-        import numpy as np
-
-        array = self._cache[name] = np.array(values, dtype=np.int64)
-        return array
+    def _signal(self, name: str) -> IntArray:
+        fleet = self._fleet
+        if fleet.stale is not None:
+            return fleet.stale[name]
+        fleet.sync(self._now)
+        signal: IntArray = getattr(fleet, name)
+        return signal
 
     @property
     def queue_depth(self) -> IntArray:  # type: ignore[override]
         """Waiting requests."""
-        known = self._cache.get("queue_depth")
-        if known is not None:
-            return known
-        return self._array("queue_depth", [i.waiting.count for i in self._read()])
+        return self._signal("queue_depth")
 
     @property
     def running(self) -> IntArray:  # type: ignore[override]
         """Requests in the running batch."""
-        known = self._cache.get("running")
-        if known is not None:
-            return known
-        return self._array("running", [len(i.batch.members) for i in self._read()])
+        return self._signal("running")
 
     @property
     def in_flight(self) -> IntArray:  # type: ignore[override]
         """Requests routed there and not yet finished."""
-        known = self._cache.get("in_flight")
-        if known is not None:
-            return known
-        pairs = zip(self._routed, self._read(), strict=True)
-        return self._array("in_flight", [sent - i.finished for sent, i in pairs])
+        self._fleet.sync(self._now)
+        return self._fleet.in_flight
 
     @property
     def free_blocks(self) -> IntArray:  # type: ignore[override]
         """KV blocks that no running request holds."""
-        known = self._cache.get("free_blocks")
-        if known is not None:
-            return known
-        return self._array("free_blocks", [i.store.free_blocks for i in self._read()])
+        fleet = self._fleet
+        if fleet.stale is not None:
+            return fleet.stale["free_blocks"]
+        return fleet.total_blocks - self._signal("used_blocks")
 
     @property
     def kv_utilization(self) -> FloatArray:  # type: ignore[override]
         """Used blocks / all blocks."""
-        import numpy as np
-
-        stores = [i.store for i in self._read()]
-        return np.array([s.used_blocks / s.total_blocks for s in stores])
+        return self._signal("used_blocks") / self._fleet.total_blocks
 
     def cached_blocks(self, request: Request) -> IntArray:
         """Leading full blocks of the prompt that each instance holds."""
-        import numpy as np
+        return self._fleet.cached_blocks(request, self._now)
 
-        keys = self._chains.keys(request)
-        blocks = request.prompt_len // self._block_size
-        return np.array([len(i.store.match(keys, blocks)) for i in self._read()], dtype=np.int64)
+    def prompt_keys(self, request: Request) -> Sequence[int]:
+        """Keys of the full blocks of the prompt."""
+        chains = self._fleet.chains
+        return chains.keys(request)[: request.prompt_len // chains.block_size]
+
+
+class NoFleet(FleetView):
+    """What a request sees whose model no instance serves."""
+
+    def __init__(self) -> None:
+        self.ids = ()
+        self.queue_depth = self.running = self.in_flight = np.zeros(0, dtype=np.int64)
+        self.free_blocks = self.queue_depth
+        self.kv_utilization = np.zeros(0)
+
+    def cached_blocks(self, request: Request) -> IntArray:
+        """Nothing."""
+        return self.queue_depth
+
+    def prompt_keys(self, request: Request) -> Sequence[int]:
+        """Nothing."""
+        return ()

@@ -94,7 +94,9 @@ class Weighted(RoutingPolicy):
         composite = np.zeros(len(fleet))
         for scorer, weight in self._scorers:
             scores = np.asarray(scorer.score(request, fleet), dtype=np.float64)
-            composite += np.minimum(np.maximum(scores, 0.0), 1.0) * weight
+            if scores.min() < 0.0 or scores.max() > 1.0:
+                scores = np.clip(scores, 0.0, 1.0)
+            composite += scores * weight
         best = composite.max()
         index = _pick((composite == best).nonzero()[0], self._random)
         for scorer, _ in self._scorers:

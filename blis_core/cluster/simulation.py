@@ -1,20 +1,27 @@
 """The cluster loop: arrival, admission, routing, and the instances behind them on one clock.
 
-At one instant the cluster acts before the instances, and all arrivals of an instant are admitted
-before the first of them is routed. Instances are advanced only as far as somebody needs: with an
-open loop to the times at which a policy reads them, with a closed loop from completion to
-completion, since each may bring a new arrival.
+At one instant the cluster acts before the instances: first all arrivals, then all admissions, then
+all routings. Instances are advanced only as far as somebody needs: with an open loop to the times
+at which a policy reads them, with a closed loop (sessions, gateway queue) from completion to
+completion, since each may bring a new event.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from blis_core.cluster.arrivals import Arrivals
-from blis_core.cluster.fleet import LiveFleet
-from blis_core.contracts import AdmissionPolicy, Request, RoutingPolicy
+from blis_core.cluster.decisions import DecisionLog
+from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
+from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.saturation import SaturationDetector
+from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
+from blis_core.contracts import AdmissionPolicy, FleetView, Request, RoutingPolicy
 from blis_core.engine.instance import NEVER, Instance
 
+Lost = Callable[[Request], None]
+"""Called with a request that is turned away before it reaches an instance."""
 FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
 
@@ -24,111 +31,250 @@ class ClusterOutcome:
 
     def __init__(self) -> None:
         self.rejected = 0
-        """Requests that the admission policy turned away."""
+        """Requests that admission turned away, those over a tenant's budget included."""
         self.rejected_by_class: dict[str, int] = {}
         self.unroutable = 0
         """Requests for a model that no instance serves."""
+        self.gateway_shed = 0
+        """Requests that a full gateway queue discarded."""
+        self.gateway_depth = 0
+        """Requests that waited at the gateway when the simulation ended."""
+        self.unfinished = 0
+        """Requests that had arrived, but were on their way to an instance, at the horizon."""
         self.follow_ups: list[Request] = []
         """Requests that sessions added, in order of creation."""
 
 
+class Gateway:
+    """The queue in front of the fleet and the detector that holds it."""
+
+    def __init__(self, queue: GatewayQueue, detector: SaturationDetector) -> None:
+        self.queue = queue
+        self.detector = detector
+
+
 class Cluster:
-    """Instances that serve one model behind an admission and a routing policy."""
+    """Instances that serve one model behind an admission and a routing policy.
+
+    Latencies in us. ``gateway``, ``tenants`` and ``log`` are optional parts.
+    """
 
     def __init__(
         self,
-        instances: list[Instance],
-        fleet: LiveFleet,
+        fleet: Fleet,
         admission: AdmissionPolicy,
         routing: RoutingPolicy,
         *,
         model: str,
         horizon: int,
+        admission_latency: int = 0,
+        routing_latency: int = 0,
+        gateway: Gateway | None = None,
+        tenants: TenantBudgets | None = None,
+        log: DecisionLog | None = None,
     ) -> None:
-        self._instances = instances
         self._fleet = fleet
+        self.instances = fleet.instances
         self._admission = admission
         self._routing = routing
         self._model = model
         self._horizon = horizon
+        self._admission_latency = admission_latency
+        self._routing_latency = routing_latency
+        self._gateway = gateway
+        self._tenants = tenants
+        self.log = log
+        # constant latencies keep both in order of time
+        self._to_admit: deque[tuple[int, Request]] = deque()
+        self._to_route: deque[tuple[int, Request]] = deque()
+        self._lost: Lost | None = None
+        self._ended = 0  # requests that ended in the instance event at hand
         self.outcome = ClusterOutcome()
 
-    def run(self, requests: Iterable[Request], follow_ups: FollowUps | None = None) -> None:
+    def run(
+        self,
+        requests: Iterable[Request],
+        follow_ups: FollowUps | None = None,
+        lost: Lost | None = None,
+    ) -> None:
         """Simulate to the end. ``requests`` come in order of arrival.
 
         ``follow_ups`` closes the loop: what it returns arrives later than the step that ended the
         request began.
         """
+        self._lost = lost
         arrivals = Arrivals(requests)
-        if follow_ups is None:
-            while arrivals.time <= self._horizon:
-                self._arrive(arrivals.take())
-            for instance in self._instances:
-                instance.advance()
-            return
         self.outcome.follow_ups = arrivals.added
-
-        def ended(request: Request, tick: int) -> None:
-            for new in follow_ups(request, tick):
-                arrivals.add(new)
-                if len(self._instances) == 1:
-                    self._instances[0].pause()  # it may be due before the next known arrival
-
-        for instance in self._instances:
-            instance.on_done = ended
-        if len(self._instances) == 1:
-            self._close_loop_alone(arrivals, self._instances[0])
+        closed = follow_ups is not None or self._gateway is not None
+        if closed or self._tenants is not None:
+            for instance in self.instances:
+                instance.on_done = self._on_done(arrivals, follow_ups, instance)
+        if not closed:
+            self._run_open(arrivals)
+        elif len(self.instances) == 1:
+            self._run_alone(arrivals)
         else:
-            self._close_loop(arrivals)
+            self._run_closed(arrivals)
+        for instance in self.instances:
+            instance.advance()
+        outcome = self.outcome
+        outcome.unfinished = len(self._to_admit) + len(self._to_route)
+        if self._gateway is not None:
+            outcome.gateway_depth = len(self._gateway.queue)
 
-    def _close_loop_alone(self, arrivals: Arrivals, instance: Instance) -> None:
-        """One instance may run on until it brings a new arrival."""
-        while True:
-            known = len(arrivals.added)
-            instance.advance(arrivals.time)
-            if len(arrivals.added) == known:
-                if arrivals.time > self._horizon:
-                    return
-                self._arrive(arrivals.take())
+    # ---------------------------------------------------------------------------- the clock
 
-    def _close_loop(self, arrivals: Arrivals) -> None:
-        """Take arrivals and completions in order of time, lowest instance first."""
-        instances = self._instances
-        changes = [NEVER] * len(instances)
+    def _next(self, arrivals: Arrivals) -> int:
+        """Time of the cluster's next event; NEVER if it lies beyond the horizon."""
+        time = arrivals.time
+        if self._to_admit and self._to_admit[0][0] < time:
+            time = self._to_admit[0][0]
+        if self._to_route and self._to_route[0][0] < time:
+            time = self._to_route[0][0]
+        return time if time <= self._horizon else NEVER
+
+    def _run_open(self, arrivals: Arrivals) -> None:
+        while (now := self._next(arrivals)) < NEVER:
+            self._instant(now, arrivals)
+
+    def _run_alone(self, arrivals: Arrivals) -> None:
+        """One instance may run on until it brings a new event."""
+        instance = self.instances[0]
         while True:
-            change, arrival = min(changes), arrivals.time
-            if min(arrival, change) > self._horizon:
-                for instance in instances:
-                    instance.advance()  # nothing but silent steps
+            now = self._next(arrivals)
+            self._ended = 0
+            instance.advance(now)
+            if self._ended:
+                self._fleet.update(0)
+                self._dispatch_after(instance.ended_at)
+            elif now == NEVER:
                 return
-            if arrival <= change:
-                for index in self._arrive(arrivals.take()):
+            else:
+                self._instant(now, arrivals)
+
+    def _run_closed(self, arrivals: Arrivals) -> None:
+        """Take cluster events and completions in order of time, lowest instance first."""
+        instances = self.instances
+        changes = [instance.next_change() for instance in instances]
+        while True:
+            now, change = self._next(arrivals), min(changes)
+            if now <= change:
+                if now == NEVER or now > self._horizon:
+                    return
+                for index in self._instant(now, arrivals):
                     changes[index] = instances[index].next_change()
+            elif change > self._horizon:
+                return  # nothing but silent steps
             else:
                 index = changes.index(change)
+                self._ended = 0
                 instances[index].advance(change + 1)
+                self._fleet.update(index)
+                if self._ended:
+                    self._dispatch_after(change)
                 changes[index] = instances[index].next_change()
 
-    def _arrive(self, group: list[Request]) -> set[int]:
-        """All requests of one instant. Returns the instances that got one."""
-        now = group[0].arrival
-        fleet = self._fleet.at(now)
-        chosen = set()
-        for request in [r for r in group if self._admit(r, now)]:
-            if request.model and request.model != self._model:
-                self.outcome.unroutable += 1
-                continue
-            index = self._routing.route(request, fleet).target
-            self._instances[index].inject(request, now)
-            fleet.sent(index)
-            chosen.add(index)
+    def _on_done(
+        self, arrivals: Arrivals, follow_ups: FollowUps | None, instance: Instance
+    ) -> Callable[[Request, int], None]:
+        tenants, pausing = self._tenants, self._gateway is not None
+
+        def ended(request: Request, tick: int) -> None:
+            self._ended += 1
+            if tenants is not None:
+                tenants.ended(request)
+            if follow_ups is not None:
+                for new in follow_ups(request, tick):
+                    arrivals.add(new)
+                    instance.pause()  # it may be due before anything that is known
+            if pausing:
+                instance.pause()  # the gateway acts after each event
+
+        return ended
+
+    # --------------------------------------------------------------------------- its events
+
+    def _instant(self, now: int, arrivals: Arrivals) -> set[int]:
+        """All events of the cluster at ``now``. Returns the instances that got a request."""
+        if arrivals.time == now:
+            due = now + self._admission_latency
+            self._to_admit.extend((due, request) for request in arrivals.take())
+        while self._to_admit and self._to_admit[0][0] == now:
+            self._admit(self._to_admit.popleft()[1], now)
+        chosen: set[int] = set()
+        while self._to_route and self._to_route[0][0] == now:
+            self._route(self._to_route.popleft()[1], now, chosen)
         return chosen
 
-    def _admit(self, request: Request, now: int) -> bool:
-        if self._admission.admit(request, self._fleet, now) is None:
-            return True
-        outcome = self.outcome
-        outcome.rejected += 1
-        name = request.slo_class or "standard"
-        outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
-        return False
+    def _admit(self, request: Request, now: int) -> None:
+        fleet = self._fleet
+        fleet.build(now)
+        view: FleetView = Snapshot(fleet, now) if self._serves(request) else NoFleet()
+        reason = self._admission.admit(request, view, now)
+        if reason is None and self._tenants is not None:
+            fleet.sync(now)  # who has ended by now has freed a place
+            if self._tenants.refuses(request):
+                reason = TENANT_BUDGET_SHED
+        if self.log is not None:
+            self.log.admission(request, now, reason)
+        if reason is not None:
+            outcome = self.outcome
+            outcome.rejected += 1
+            name = request.slo_class or "standard"
+            outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
+            self._lose(request)
+        elif self._gateway is None:
+            self._to_route.append((now + self._routing_latency, request))
+        else:
+            shed = self._gateway.queue.enqueue(request, now)
+            if shed is not None:
+                self.outcome.gateway_shed += 1
+                self._lose(shed)
+            if shed is not request:
+                self._dispatch(now)
+
+    def _route(self, request: Request, now: int, chosen: set[int]) -> None:
+        fleet = self._fleet
+        fleet.build(now)
+        if not self._serves(request):
+            self.outcome.unroutable += 1
+            self._lose(request)
+            return
+        view = Snapshot(fleet, now)
+        decision = self._routing.route(request, view)
+        if self.log is not None:
+            self.log.routing(request, now, decision, view)
+        if self._tenants is not None:
+            self._tenants.routed(request)
+        fleet.inject(decision.target, request, now)
+        chosen.add(decision.target)
+
+    def _lose(self, request: Request) -> None:
+        if self._lost is not None:
+            self._lost(request)
+
+    def _serves(self, request: Request) -> bool:
+        return not request.model or request.model == self._model
+
+    # --------------------------------------------------------------------------- the gateway
+
+    def _dispatch(self, now: int) -> bool:
+        """Send the next request of the gateway queue on, unless the fleet is saturated."""
+        gateway = self._gateway
+        assert gateway is not None
+        if not len(gateway.queue):
+            return False
+        self._fleet.build(now)
+        if gateway.detector.saturation(Snapshot(self._fleet, now)) >= 1.0:
+            return False
+        request = gateway.queue.dequeue(now)
+        assert request is not None
+        self._to_route.append((now + self._routing_latency, request))
+        return True
+
+    def _dispatch_after(self, now: int) -> None:
+        """One attempt for each request that ended at ``now``, up to the first in vain."""
+        if self._gateway is not None:
+            for _ in range(self._ended):
+                if not self._dispatch(now):
+                    return

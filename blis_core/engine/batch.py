@@ -37,7 +37,7 @@ class Member(KVSequence):
     )
 
     def __init__(self, request: Request, keys: Chain, rank: int, target: int) -> None:
-        super().__init__(keys, rank)
+        super().__init__(keys, rank, request.tokens, request.prompt_len)
         self.request = request
         self.target = target
         """Progress at which the request is done."""
@@ -93,7 +93,7 @@ class RunningBatch:
         member.finish = finish = member.target + offset - 1
         self._pushed += 1  # a member that was parked may be in the heap twice
         heapq.heappush(self._finishing, (finish, member.rank, self._pushed, member))
-        group = self.groups[offset % self._block_size]
+        group = self.groups[(offset - member.shift) % self._block_size]
         if group and group[-1].rank > member.rank:
             insort(group, member, key=_by_rank)
         else:
@@ -109,7 +109,7 @@ class RunningBatch:
         self.version += 1
         member.progress = progress = step - member.offset
         member.finish = -1
-        self.groups[member.offset % self._block_size].remove(member)
+        self.groups[(member.offset - member.shift) % self._block_size].remove(member)
         self.decodes -= 1
         self.context -= progress
         request = member.request

@@ -58,6 +58,7 @@ class BatchFormation:
         self._metrics = metrics
         self._preempted_alone = preempted_alone
         self._rank = 0
+        self._refused: Request | None = None  # the last request that found no blocks
 
     def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
         """Prefill chunks (member, tokens) of running members, and of those admitted now.
@@ -80,6 +81,7 @@ class BatchFormation:
             self._rank += 1
             member = Member(request, keys, self._rank, self.target(request))
             if not store.admit(member, hit, tokens):
+                self._refused = request
                 break
             waiting.pop()
             members[self._rank] = member
@@ -109,6 +111,8 @@ class BatchFormation:
         if not store.refusals_are_pure:
             return 0, False
         request = waiting.head()
+        if request is not self._refused:
+            return 0, False  # nobody has tried to admit it yet
         _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
             return 0, False
@@ -146,6 +150,7 @@ class BatchFormation:
                 if budget > 0:
                     budget -= 1
                 else:
+                    self.store.settle(member)
                     batch.park(member)
             elif budget > 0:
                 tokens = min(member.request.prompt_len - member.progress, most, budget)

@@ -87,6 +87,8 @@ class Instance:
         self.batch = RunningBatch(store.block_size, self.log)
         self.finished = 0
         """Requests that completed, timed out or were dropped."""
+        self.ended_at = 0
+        """Time of the event in which the latest of them ended (the start of its last step)."""
         self._latency = latency
         self._step_time = latency.step_time
         self._output_time = latency.output_token_time()
@@ -118,6 +120,16 @@ class Instance:
         self._dropped: set[str] = set()
 
     # ------------------------------------------------------------------------------- events
+
+    @property
+    def due(self) -> int:
+        """No event is pending before this time; NEVER if none is pending at all."""
+        due = self._next_step
+        if self._entering and self._entering[0][0] < due:
+            due = self._entering[0][0]
+        if self._timeouts and self._timeouts[0][0] < due:
+            due = self._timeouts[0][0]
+        return due
 
     def inject(self, request: Request, time: int) -> None:
         """The request arrives here at ``time`` (not before its own arrival)."""
@@ -197,13 +209,13 @@ class Instance:
         ):
             metrics.dropped_unservable += 1
             self._dropped.add(request.id)
-            self._done(request, now)
+            self._done(request, now, now)
             return
         metrics.input_tokens += prompt
         if 0 < request.deadline <= now:
             request.state = TIMED_OUT
             metrics.timed_out += 1
-            self._done(request, now)
+            self._done(request, now, now)
             return
         self.waiting.push(request)
         if 0 < request.deadline <= self._horizon:
@@ -228,9 +240,11 @@ class Instance:
             # a step that is due stays due, even if nobody is left: reference quirk 01-9
         else:
             self.waiting.discard(request)
+            if request.keys is not None:
+                self.store.forget(request.keys)
         if not self.batch.members and self._next_step == NEVER and self.waiting.count:
             self._next_step = now
-        self._done(request, now)
+        self._done(request, now, now)
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
@@ -240,8 +254,10 @@ class Instance:
         if not pending and self._horizon == MAX_INT64:
             self._guard.preempted_alone(request, hit, target, self.store)
 
-    def _done(self, request: Request, tick: int) -> None:
+    def _done(self, request: Request, now: int, tick: int) -> None:
+        """``request`` ended in the event at ``now``, as of ``tick``."""
         self.finished += 1
+        self.ended_at = now
         if self.on_done is not None:
             self.on_done(request, tick)
 
@@ -259,7 +275,7 @@ class Instance:
         # reference sets its progress only when the step has been executed
         prefills += [PrefillChunk(0, n, m.request.prompt_len) for m, n in admitted if n]
         shape = BatchShape(tuple(prefills), batch.decodes, batch.context)
-        duration = max(1, self._step_time(shape))
+        duration = max(1, self._step_time(shape) + store.consume_transfer_us())
         metrics = self.metrics
         metrics.queue_sum += waiting.count
         metrics.queue_samples += 1
@@ -283,6 +299,8 @@ class Instance:
                     batch.begin_decode(member, request.prompt_len)
                 else:
                     done.append(member)
+        if store.mirrors:
+            store.mirror(batch.members.values(), 1)
         self._complete(done, now, duration)
 
     # ------------------------------------------------------------------------- completions
@@ -296,11 +314,11 @@ class Instance:
                 done.sort(key=lambda m: m.rank)
             self._guard.reset()
             for member in done:
-                self._finish_request(member, end)
+                self._finish_request(member, now, end)
             self._touch(end)
         self._next_step = end if batch.members or self.waiting.count else NEVER
 
-    def _finish_request(self, member: Member, end: int) -> None:
+    def _finish_request(self, member: Member, now: int, end: int) -> None:
         request, metrics, store = member.request, self.metrics, self.store
         output = request.output_len
         position = member.target
@@ -329,7 +347,7 @@ class Instance:
         request.e2e = request.ttft + request.itl_sum
         if output > 0:
             request.e2e += self._completion_time
-        self._done(request, end)
+        self._done(request, now, end)
         request.tokens = None
 
     # -------------------------------------------------------------------- runs of decode steps
@@ -408,6 +426,8 @@ class Instance:
             metrics.queue_sum += steps - 1 - int(ends[: steps - 1].searchsorted(time))
         metrics.queue_samples += steps
         store.advance(batch.groups, first, steps)
+        if store.mirrors:
+            store.mirror(batch.members.values(), steps)
         metrics.peak_used_blocks = max(metrics.peak_used_blocks, store.used_blocks)
         self._touch(start)
         done = batch.finished(log.steps - 1) if steps == to_finish else []

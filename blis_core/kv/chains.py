@@ -51,11 +51,26 @@ class Segment:
 class Chain(Sequence[int]):
     """Keys of the full blocks of one sequence: those of segments found, then those of its own."""
 
-    __slots__ = ("exposed", "head", "own", "tail")
+    __slots__ = ("exposed", "head", "own", "prompt_blocks", "spans", "table", "tail")
 
-    def __init__(self, head: list[int], own: Segment | None, prompt_blocks: int) -> None:
+    def __init__(
+        self,
+        table: ChainTable,
+        spans: list[tuple[int, int]],
+        own: Segment | None,
+        prompt_blocks: int,
+    ) -> None:
+        self.table = table
+        self.spans = spans
+        """Blocks that another sequence had before, as (first key, number); each of these begins a
+        segment."""
+        head: list[int] = []
+        for base, count in spans:
+            head.extend(range(base, base + count))
         self.head = head
-        """Keys of the blocks that another sequence had before."""
+        """Their keys."""
+        self.prompt_blocks = prompt_blocks
+        """Full blocks of the prompt."""
         self.own = own
         """The segment that this sequence created, if any."""
         self.tail = own.blocks if own is not None else 0
@@ -130,25 +145,25 @@ class ChainTable:
         total = len(tokens) // size
         prompt_blocks = prompt_len // size
         if total == 0:
-            return Chain([], None, prompt_blocks)
+            return Chain(self, [], None, prompt_blocks)
         first = tokens[:size].tobytes()
         segment = self._roots.get(first)
         if segment is None:
             fresh = self._roots[first] = self._segment(tokens, 0, total, prompt_blocks)
-            return Chain([], fresh, prompt_blocks)
-        keys: list[int] = []
+            return Chain(self, [], fresh, prompt_blocks)
+        spans: list[tuple[int, int]] = []
         at = 0
         while True:
             if not segment.shared:
                 segment.share()
             # blocks at.. of `tokens` against the segment's own blocks
             common = self._common(segment, tokens, at, total)
-            keys.extend(range(segment.base, segment.base + common))
+            spans.append((segment.base, common))
             at += common
             if at > prompt_blocks or at > segment.own_prompt_blocks:
                 self.output_shared = True
             if at == total:
-                return Chain(keys, None, prompt_blocks)
+                return Chain(self, spans, None, prompt_blocks)
             label = (common, tokens[at * size : (at + 1) * size].tobytes())
             children = segment.children
             if children is None:
@@ -156,7 +171,7 @@ class ChainTable:
             child = children.get(label)
             if child is None:
                 fresh = children[label] = self._segment(tokens, at, total - at, prompt_blocks)
-                return Chain(keys, fresh, prompt_blocks)
+                return Chain(self, spans, fresh, prompt_blocks)
             segment = child
 
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:

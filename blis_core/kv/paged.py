@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from blis_core.contracts import KVSequence, KVStore
+from blis_core.contracts import KVSequence, KVSetup, KVStore
 from blis_core.errors import BlisError
 from blis_core.kv.chains import Chain, Segment
 
@@ -50,9 +50,10 @@ class Hit:
 
 
 class PagedKVStore(KVStore):
-    """KV memory of ``total_blocks`` blocks of ``block_size`` tokens, both at least 1."""
+    """KV memory in one tier, on the GPU."""
 
-    def __init__(self, total_blocks: int, block_size: int) -> None:
+    def __init__(self, setup: KVSetup) -> None:
+        total_blocks, block_size = setup.total_blocks, setup.block_size
         if total_blocks <= 0 or block_size <= 0:
             raise BlisError(
                 f"a KV cache needs at least one block of one token, not {total_blocks} blocks"
@@ -69,6 +70,10 @@ class PagedKVStore(KVStore):
         # tracked blocks
         self._next_id = 0
         self._index: dict[int, int] = {}  # key -> block registered last under it
+        # keys whose presence in the index has changed since ``freeze`` -> whether they were there
+        self._changed: dict[int, bool] | None = None
+        self._tails_then: dict[int, int] = {}  # private tail -> indexed blocks at ``freeze``
+        self._frozen_clock = 0
         self._key_of: dict[int, int] = {}  # block -> its key
         self._refs: dict[int, int] = {}  # block -> holders, if any
         self._stale: dict[int, int] = {}  # block -> places in the queue that it has left
@@ -108,6 +113,27 @@ class PagedKVStore(KVStore):
             return self.match(keys, blocks)
         return Hit(ids, extent.full)
 
+    def freeze(self) -> None:
+        """Remember the index as it is now, for ``match_frozen``; forget what was remembered.
+
+        Costs nothing: only what changes afterwards is kept.
+        """
+        self._changed = {}
+        self._tails_then = {}
+        self._frozen_clock = self.clock
+
+    def match_frozen(self, keys: Chain, blocks: int) -> int:
+        """How many of the first ``blocks`` keys, without a gap, the index held at ``freeze``.
+
+        A private tail of ``keys`` itself counts as absent: nobody looks up a request that runs.
+        """
+        index, changed = self._index, self._changed or {}
+        for i in range(blocks):
+            key = keys[i]
+            if not changed.get(key, key in index):
+                return i
+        return blocks
+
     def can_admit(self, hit: Hit, new_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
         need = hit.own - (-new_tokens // self.block_size)
@@ -133,17 +159,8 @@ class PagedKVStore(KVStore):
             return False
         if new_tokens == 0:
             return True
-        self._hold(seq)
-        refs = self._refs
-        for block in hit.ids:
-            holders = refs.get(block)
-            if holders is None:
-                self._stale[block] = self._stale.get(block, 0) + 1
-                self.used_blocks += 1
-                refs[block] = 1
-            else:
-                refs[block] = holders + 1
-            seq.blocks.append(block)
+        self._hold(seq, hit.own)
+        self._claim(seq, hit.ids)
         if hit.own:
             own = seq.keys.own
             assert own is not None
@@ -151,9 +168,8 @@ class PagedKVStore(KVStore):
             extent.count -= hit.own  # what is left was never indexed
             extent.base = -1
             self.used_blocks += hit.own
-        claimed = len(hit)
-        self.hits += claimed
-        start = claimed * self.block_size
+            self.hits += hit.own
+        start = len(hit) * self.block_size
         self._store(seq, start, start + new_tokens)
         return True
 
@@ -161,7 +177,7 @@ class PagedKVStore(KVStore):
         """``seq``, which holds nothing, goes on at position ``start`` with a chain of its own."""
         seq.keys = keys
         seq.start = seq.stored = start
-        self._hold(seq)
+        self._hold(seq, 0)
 
     def extend(self, seq: KVSequence, start: int, end: int) -> bool:
         """Store the prompt tokens of positions ``start..end-1`` of a running request."""
@@ -184,6 +200,8 @@ class PagedKVStore(KVStore):
                 self._take(1)
         elif seq.tracked and (position + 1) % size == 0:
             self._register(seq, len(seq.blocks) - 1)
+        if self._changed is not None:
+            self.settle(seq)
         seq.stored = position + 1
         return True
 
@@ -229,6 +247,7 @@ class PagedKVStore(KVStore):
             own = seq.keys.own
             if own is not None:
                 base = own.base
+                self.settle(seq)
                 del self._running[base]
                 full = min(self._indexed(seq) - len(seq.keys.head), freed)
             if freed > 0:
@@ -247,7 +266,7 @@ class PagedKVStore(KVStore):
                     del refs[block]
                     ids.append(block)
             if ids:
-                self._queue.append(_Extent(0, -1, 0, ids))
+                self._enqueue(ids)
             freed += len(ids)
             seq.blocks = []
         self.used_blocks -= freed
@@ -256,48 +275,86 @@ class PagedKVStore(KVStore):
         """Give ids to the blocks of a tail that stops being private."""
         base = segment.base
         extent = self._extents.pop(base, None)
+        seq = self._running.pop(base, None)
+        then = self._tails_then.get(base)
+        now = 0
         if extent is not None:
+            now = extent.full
+            if then is None:
+                then = now
             extent.ids = self._identify(base, extent.count, extent.full)
             extent.base = -1
-        seq = self._running.pop(base, None)
         if seq is not None:
+            if then is None:
+                then = self._indexed(seq, self._frozen_clock) - len(seq.keys.head)
+            now = max(self._indexed(seq) - len(seq.keys.head), 0)
             count = self._blocks(seq) - len(seq.blocks)
-            full = self._indexed(seq) - len(seq.keys.head)
-            ids = self._identify(base, count, full)
+            ids = self._identify(base, count, now)
             for block in ids:
                 self._refs[block] = 1
             seq.blocks.extend(ids)
             seq.tracked = True
             self._tracked += 1
+        if self._changed is not None:
+            then = max(then or 0, 0)
+            for key in range(base + min(then, now), base + max(then, now)):
+                self._changed[key] = then > now
+
+    def settle(self, seq: KVSequence) -> None:
+        """``seq`` is about to change otherwise than by decoding on: note what it had at freeze."""
+        own = seq.keys.own
+        if self._changed is None or own is None or own.base not in self._running:
+            return
+        if own.base not in self._tails_then:
+            then = self._indexed(seq, self._frozen_clock) - len(seq.keys.head)
+            self._tails_then[own.base] = then
 
     # ------------------------------------------------------------------------------- pieces
 
-    def _hold(self, seq: KVSequence) -> None:
-        """``seq`` begins to hold blocks."""
+    def _hold(self, seq: KVSequence, own: int) -> None:
+        """``seq`` begins to hold blocks, ``own`` cached ones of its tail among them."""
         seq.held = True
         keys = seq.keys
         if keys.private:
             seq.tracked = False
             if keys.own is not None:
                 self._running[keys.own.base] = seq
+                if self._changed is not None:
+                    self._tails_then.setdefault(keys.own.base, own)
         else:
             seq.tracked = True
             self._tracked += 1
 
-    def _stored(self, seq: KVSequence) -> int:
-        """Position behind the last token that is stored."""
-        return max(seq.stored, self.clock - seq.offset) if seq.decoding else seq.stored
+    def _claim(self, seq: KVSequence, ids: Sequence[int]) -> None:
+        """``seq`` holds these cached blocks, too, whether they are free or not."""
+        refs = self._refs
+        for block in ids:
+            holders = refs.get(block)
+            if holders is None:
+                self._stale[block] = self._stale.get(block, 0) + 1
+                self.used_blocks += 1
+                refs[block] = 1
+            else:
+                refs[block] = holders + 1
+        seq.blocks.extend(ids)
+        self.hits += len(ids)
+
+    def _stored(self, seq: KVSequence, clock: int) -> int:
+        """Position behind the last token that was stored when the clock stood at ``clock``."""
+        return max(seq.stored, clock - seq.offset) if seq.decoding else seq.stored
 
     def _blocks(self, seq: KVSequence) -> int:
         """Blocks that a sequence which is not tracked holds."""
-        return -((seq.start - self._stored(seq)) // self.block_size)
+        return -((seq.start - self._stored(seq, self.clock)) // self.block_size)
 
-    def _indexed(self, seq: KVSequence) -> int:
+    def _indexed(self, seq: KVSequence, clock: int | None = None) -> int:
         """How many of its leading blocks have been indexed; full ones, but for one-token blocks
         only those of the prompt."""
         if self.block_size == 1:
             return seq.prompt_stored
-        return (self._stored(seq) - seq.start) // self.block_size
+        return (
+            self._stored(seq, self.clock if clock is None else clock) - seq.start
+        ) // self.block_size
 
     def _identify(self, base: int, count: int, full: int) -> list[int]:
         """Ids for ``count`` blocks, the first ``full`` of which are indexed from ``base`` on."""
@@ -311,6 +368,8 @@ class PagedKVStore(KVStore):
     def _store(self, seq: KVSequence, start: int, end: int) -> None:
         """Take blocks for prompt tokens, and index those that become full."""
         size = self.block_size
+        if self._changed is not None:
+            self.settle(seq)
         seq.stored = seq.prompt_stored = end
         first, last, full = -(-start // size), -(-end // size), end // size
         tracked = last if seq.tracked else min(last, len(seq.keys.head))
@@ -327,9 +386,15 @@ class PagedKVStore(KVStore):
     def _register(self, seq: KVSequence, i: int) -> int:
         """Index the tracked block ``i`` of ``seq``, which is full. Returns its key."""
         key, block = seq.keys[i], seq.blocks[i]
+        self._enter(key, block)
+        return key
+
+    def _enter(self, key: int, block: int) -> None:
+        """Index a full tracked block."""
+        if self._changed is not None and key not in self._index:
+            self._changed.setdefault(key, False)
         self._key_of[block] = key
         self._index[key] = block
-        return key
 
     def _take_tracked(self, seq: KVSequence) -> int:
         """Take one block for ``seq``. Returns the key that lost its entry, -1 if none."""
@@ -381,6 +446,8 @@ class PagedKVStore(KVStore):
                     count = 0
                 extent.count = left
                 if extent.full > left:
+                    if self._changed is not None and extent.base >= 0:
+                        self._tails_then.setdefault(extent.base, extent.full)
                     extent.full = left
                     if not left and extent.base >= 0:
                         del self._extents[extent.base]
@@ -394,6 +461,10 @@ class PagedKVStore(KVStore):
             else:
                 queue.popleft()
 
+    def _enqueue(self, ids: list[int]) -> None:
+        """Append tracked blocks to the queue; the last of them will be taken first."""
+        self._queue.append(_Extent(0, -1, 0, ids))
+
     def _skip(self, block: int) -> None:
         """Pass over a place in the queue that ``block`` has left."""
         places = self._stale[block]
@@ -406,8 +477,8 @@ class PagedKVStore(KVStore):
         """A free block loses its content, and its key the index entry, whatever block that names
         (reference quirk 02-1). Returns the key, -1 if none."""
         key = self._key_of.pop(block, -1)
-        if key >= 0:
-            self._index.pop(key, None)
+        if key >= 0 and self._index.pop(key, None) is not None and self._changed is not None:
+            self._changed.setdefault(key, True)
         return key
 
     # ------------------------------------------------------------------------------- inspection

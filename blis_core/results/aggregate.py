@@ -13,12 +13,14 @@ import numpy as np
 
 from blis_core.results import breakdown
 from blis_core.results.columns import Columns
+from blis_core.results.fitness import fitness
 from blis_core.results.model import KVMetrics, MetricsBlock, Results
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from blis_core.cluster.decisions import DecisionLog
     from blis_core.config import SimulationConfig
     from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.engine.metrics import InstanceMetrics
@@ -34,6 +36,9 @@ def build_results(
     rejected_routing: int = 0,
     gateway_depth: int = 0,
     gateway_shed: int = 0,
+    fitness_weights: Mapping[str, float] | None = None,
+    decisions: DecisionLog | None = None,
+    sessions: Mapping[str, int] | None = None,
     generated: list[Request] | None = None,
     workload_seed: int = 0,
     resolution: list[tuple[str, str, str]] | None = None,
@@ -43,20 +48,22 @@ def build_results(
 
     ``instances`` in order of construction. ``several`` says whether more than one was asked for
     (the reference prints instance blocks only then). ``shed_by_class`` counts admission
-    rejections by SLO class; ``rejected_admission`` is their sum unless given.
+    rejections by SLO class; ``rejected_admission`` is their sum unless given. Without
+    ``fitness_weights`` no fitness is computed.
     """
     columns = [Columns.of(metrics.requests) for metrics in instances]
     union = Columns.concatenate(columns)
     total = merge(instances)
     shed = dict(shed_by_class or {})
     tenants = breakdown.per_tenant(union)
+    cluster = metrics_block(total, union)
     return Results(
         instances=[
             metrics_block(metrics, column)
             for metrics, column in zip(instances, columns, strict=True)
             if several
         ],
-        cluster=metrics_block(total, union),
+        cluster=cluster,
         anomalies=attrs.evolve(
             breakdown.anomalies(instances, columns, priority_policy),
             rejected_admission=(
@@ -75,6 +82,14 @@ def build_results(
         per_slo=breakdown.per_slo(union),
         per_model=breakdown.per_model(union, total.sim_ended),
         per_tenant=tenants,
+        fitness=(
+            fitness(fitness_weights, cluster, *breakdown.latencies(union))
+            if fitness_weights
+            else None
+        ),
+        trace=decisions.summary() if decisions is not None else None,
+        decisions=decisions,
+        sessions=dict(sessions or {}),
         jain=breakdown.jain_index([tenant.tokens for tenant in tenants]),
         requests=total.requests,
         generated=generated if generated is not None else [],

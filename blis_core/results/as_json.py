@@ -40,12 +40,15 @@ def document(results: Results) -> dict[str, Any]:
         ],
         "cluster": attrs.asdict(results.cluster),
         "instances": [attrs.asdict(block) for block in results.instances],
+        "fitness": attrs.asdict(results.fitness) if results.fitness is not None else None,
         "anomalies": attrs.asdict(results.anomalies),
         "kv": attrs.asdict(results.kv),
         "per_slo": [attrs.asdict(entry) for entry in results.per_slo],
         "per_model": [attrs.asdict(entry) for entry in results.per_model],
         "per_tenant": [attrs.asdict(entry) for entry in results.per_tenant],
         "jain_fairness_index": results.jain,
+        "trace": attrs.asdict(results.trace) if results.trace is not None else None,
+        "sessions": results.sessions,
     }
 
 
@@ -66,6 +69,11 @@ def _request(r: Request) -> dict[str, Any]:
         "mean_itl_us": mean_itl_us(r) if r.e2e >= 0 else None,
         "e2e_us": r.e2e if r.e2e >= 0 else None,
         "scheduling_delay_us": r.scheduling_delay if r.scheduling_delay >= 0 else None,
+        "gateway_delay_us": (
+            r.gateway_dispatch - r.gateway_enqueue
+            if r.gateway_enqueue > 0 and r.gateway_dispatch > 0
+            else None
+        ),
         "instance": r.assigned,
         "slo_class": r.slo_class,
         "tenant": r.tenant,

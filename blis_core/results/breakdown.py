@@ -84,6 +84,11 @@ def _summary(times: IntArray) -> Distribution:
     return distribution(times[times >= 0].astype(np.float64))
 
 
+def latencies(columns: Columns) -> tuple[Distribution, Distribution]:
+    """First-token and end-to-end times in us, wherever they were recorded."""
+    return _summary(columns.ttft), _summary(columns.e2e)
+
+
 def per_slo(columns: Columns) -> list[ClassMetrics]:
     """Latencies of every SLO class with recorded times (no class counts as ``default``)."""
     groups = columns.groups([r.slo_class or "default" for r in columns.requests])

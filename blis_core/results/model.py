@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
+    from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.config import SimulationConfig
     from blis_core.contracts import Request
 
@@ -140,6 +141,16 @@ class TenantMetrics:
 
 
 @attrs.frozen(kw_only=True)
+class Fitness:
+    """A score for the whole run."""
+
+    score: float
+    """Weighted sum of the components, at least 0; higher is better."""
+    components: dict[str, float]
+    """Normalised figures in [0, 1] by name, not yet weighted."""
+
+
+@attrs.frozen(kw_only=True)
 class Results:
     """Everything that a finished run says."""
 
@@ -156,6 +167,15 @@ class Results:
     """Every tenant with completed requests, by name."""
     jain: float = 1.0
     """Jain fairness index over the tenants' tokens, in [0, 1]."""
+    fitness: Fitness | None = None
+    """If weights were given."""
+    trace: TraceSummary | None = None
+    """If decisions were recorded."""
+    sessions: dict[str, int] = attrs.field(factory=dict)
+    """Closed-loop sessions by what became of them, if there were any: active, completed,
+    cancelled, budget-exhausted, horizon-interrupted, cut (a request of theirs was turned away)."""
+    decisions: DecisionLog | None = attrs.field(default=None, repr=False)
+    """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
     requests: list[Request] = attrs.field(factory=list, repr=False)
     """Records: requests that reached an instance and were not dropped."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
@@ -166,3 +186,8 @@ class Results:
     """Settings that were derived: (name, value, where it came from)."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
     """What was asked for."""
+
+    @property
+    def summarize_trace(self) -> bool:
+        """Whether the summary of the decisions is to be printed."""
+        return self.config is not None and self.config.summarize_trace

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from blis_core.results.model import Distribution, MetricsBlock, Results
+    from blis_core.cluster.decisions import TraceSummary
+    from blis_core.results.model import Distribution, Fitness, MetricsBlock, Results
 
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
 _FIGURES = ("mean", "p50", "p90", "p99")
@@ -36,6 +37,8 @@ def _sections(results: Results) -> Iterator[RenderableType]:
     yield _throughput(cluster)
     if cluster.completed_requests:
         yield _latencies(cluster)
+    if results.fitness is not None:
+        yield _fitness(results.fitness)
     if troubles := _troubles(results):
         yield _listing("Troubles", troubles, style="yellow")
     if len(results.instances) > 1:
@@ -48,6 +51,8 @@ def _sections(results: Results) -> Iterator[RenderableType]:
         yield _breakdown("Model", models)
     if results.per_tenant:
         yield _tenants(results)
+    if results.trace is not None and results.summarize_trace:
+        yield _decisions(results.trace)
     if results.resolution:
         yield _listing("Settings", results.resolution)
 
@@ -119,9 +124,17 @@ def _latencies(cluster: MetricsBlock) -> RenderableType:
     return table
 
 
-def _troubles(results: Results) -> list[tuple[str, str]]:
+def _fitness(fitness: Fitness) -> RenderableType:
+    rows = [(name, f"{value:.4f}") for name, value in fitness.components.items()]
+    return _listing("Fitness", [("Score", f"{fitness.score:.4f}"), *rows])
+
+
+def _troubles(results: Results) -> list[tuple[str, ...]]:
     """What went wrong, and how often; nothing if all is well."""
     cluster, found = results.cluster, results.anomalies
+    classes = [
+        f"{name or 'standard'} {count:,}" for name, count in sorted(found.shed_by_class.items())
+    ]
     counts = [
         ("Preemptions", cluster.preemption_count),
         ("KV allocation failures", cluster.kv_allocation_failures),
@@ -130,6 +143,7 @@ def _troubles(results: Results) -> list[tuple[str, str]]:
         ("Cut at the maximum length", cluster.length_capped_requests),
         ("Rejected at admission", found.rejected_admission),
         ("Rejected at routing", found.rejected_routing),
+        ("Sessions cut by a rejection", results.sessions.get("cut", 0)),
         ("Shed at the gateway", found.gateway_shed),
         ("Still waiting at the gateway", found.gateway_depth),
         ("Still queued at the end", cluster.still_queued),
@@ -137,7 +151,8 @@ def _troubles(results: Results) -> list[tuple[str, str]]:
         ("Priority inversions", found.priority_inversions),
         ("Instances with a blocked queue", found.hol_blocking_events),
     ]
-    return [(label, f"{count:,}") for label, count in counts if count]
+    remarks = {"Rejected at admission": ", ".join(classes)}
+    return [(label, f"{count:,}", remarks.get(label, "")) for label, count in counts if count]
 
 
 def _instances(blocks: Sequence[MetricsBlock]) -> RenderableType:
@@ -163,6 +178,16 @@ def _breakdown(
         times = (ttft.mean, ttft.p99, e2e.mean, e2e.p99)
         table.add_row(name, f"{e2e.count:,}", *(_number(time / 1000) for time in times))
     return table
+
+
+def _decisions(trace: TraceSummary) -> RenderableType:
+    rows: list[tuple[str, ...]] = [
+        ("Admitted", f"{trace.admitted:,}"),
+        ("Rejected", f"{trace.rejected:,}"),
+        *((f"Routed to {name}", f"{count:,}") for name, count in trace.targets.items()),
+        ("Regret", f"{trace.mean_regret:.4f}", f"on average, at most {trace.max_regret:.4f}"),
+    ]
+    return _listing("Decisions", rows)
 
 
 def _tenants(results: Results) -> RenderableType:

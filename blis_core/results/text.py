@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from blis_core.results.numbers import fixed, json_text
 
 if TYPE_CHECKING:
-    from blis_core.results.model import Anomalies, Distribution, MetricsBlock, Results
+    from blis_core.cluster.decisions import TraceSummary
+    from blis_core.results.model import Anomalies, Distribution, Fitness, MetricsBlock, Results
 
 
 def render(results: Results, *, replay: bool = False) -> str:
@@ -19,11 +20,15 @@ def render(results: Results, *, replay: bool = False) -> str:
     lines: list[str] = []
     for block in (*results.instances, results.cluster):
         lines.extend(metrics_section(block))
+    if results.fitness is not None and not replay:
+        lines.extend(fitness_section(results.fitness))
     lines.extend(anomaly_section(results.anomalies, replay=replay))
     lines.extend(kv_section(results))
     lines.extend(slo_section(results))
     lines.extend(model_section(results))
     lines.extend(tenant_section(results))
+    if results.trace is not None and results.summarize_trace:
+        lines.extend(trace_section(results.trace))
     return "".join(line + "\n" for line in lines)
 
 
@@ -31,6 +36,14 @@ def metrics_section(block: MetricsBlock) -> Iterator[str]:
     """The figures of an instance or of the cluster, as JSON."""
     yield "=== Simulation Metrics ==="
     yield json_text(block.reference_items())
+
+
+def fitness_section(fitness: Fitness) -> Iterator[str]:
+    """The score, and what it is made of."""
+    yield "=== Fitness Evaluation ==="
+    yield f"Score: {fixed(fitness.score, 6)}"
+    for name in sorted(fitness.components):
+        yield f"  {name}: {fixed(fitness.components[name], 6)}"
 
 
 def anomaly_section(found: Anomalies, *, replay: bool) -> Iterator[str]:
@@ -120,3 +133,18 @@ def tenant_section(results: Results) -> Iterator[str]:
     for entry in results.per_tenant:
         yield f"  {entry.name}: requests={entry.requests}, tokens={entry.tokens}"
     yield f"  Jain Fairness Index: {fixed(results.jain, 4)}"
+
+
+def trace_section(trace: TraceSummary) -> Iterator[str]:
+    """Totals of the recorded decisions."""
+    yield "=== Trace Summary ==="
+    yield f"Total Decisions: {trace.total}"
+    yield f"  Admitted: {trace.admitted}"
+    yield f"  Rejected: {trace.rejected}"
+    yield f"Unique Targets: {len(trace.targets)}"
+    if trace.targets:
+        yield "Target Distribution:"
+        for name in sorted(trace.targets):
+            yield f"  {name}: {trace.targets[name]}"
+    yield f"Mean Regret: {fixed(trace.mean_regret, 6)}"
+    yield f"Max Regret: {fixed(trace.max_regret, 6)}"

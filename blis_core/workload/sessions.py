@@ -23,8 +23,11 @@ CANCELLED: Final = "cancelled"
 BUDGET_EXHAUSTED: Final = "budget-exhausted"
 HORIZON_INTERRUPTED: Final = "horizon-interrupted"
 
-STATUSES: Final = (ACTIVE, COMPLETED, CANCELLED, BUDGET_EXHAUSTED, HORIZON_INTERRUPTED)
-"""What becomes of a session. Active: its current request has no answer yet (or was rejected)."""
+CUT: Final = "cut"
+
+STATUSES: Final = (ACTIVE, COMPLETED, CANCELLED, BUDGET_EXHAUSTED, HORIZON_INTERRUPTED, CUT)
+"""What becomes of a session. Active: its current request has no answer yet; cut: that request was
+turned away by the cluster, which ends the session as silently as in the reference."""
 
 
 @attrs.frozen(kw_only=True)
@@ -97,6 +100,12 @@ class SessionManager:
         """Number of sessions by status, all of :data:`STATUSES` included."""
         found = Counter(session.status for session in self._sessions.values())
         return {status: found[status] for status in STATUSES}
+
+    def on_lost(self, request: Request) -> None:
+        """``request`` was turned away before it reached an instance: its session ends here."""
+        session = self._sessions.get(request.session)
+        if session is not None and session.status == ACTIVE:
+            session.end(CUT)
 
     def on_done(self, request: Request, tick: int) -> list[Request]:
         """What follows when ``request`` completes, times out or is dropped at ``tick`` (us).

@@ -4,6 +4,10 @@ One attrs class per mapping of the YAML file; field names are the keys, in the o
 specification is written. Everything is immutable: expansions make changed copies. Times are us
 unless said otherwise, lengths are tokens. Reading checks shape and types only; what the values may
 be is the business of :mod:`blis_core.workload.validation`.
+
+The reference page ``docs/reference/workload-file.md`` is made of the docstrings behind the fields.
+Their sentences "Unit: ..." and "Allowed: ..." become columns there, and a test compares the bounds
+with what validation says. A cohort's field without a docstring has that of the client's.
 """
 
 from __future__ import annotations
@@ -23,31 +27,33 @@ class Arrival:
     """How the requests of a client are spread over time."""
 
     process: str = ""
-    """Name of an arrival sampler, such as ``poisson``."""
+    """Name of an arrival sampler, such as ``poisson``. Not needed by clients with concurrency."""
     cv: float | None = None
-    """Coefficient of variation of the gaps, > 0; None = 1. Only some processes heed it."""
+    """Coefficient of variation of the gaps; none = 1. Only some processes heed it: ``gamma``, and
+    ``weibull`` from 0.01 to 10.4. Allowed: > 0."""
 
 
 @attrs.frozen(kw_only=True)
 class Distribution:
-    """A distribution of lengths (or of counts, or of percentages)."""
+    """A distribution of lengths in tokens (or of counts, or of percentages)."""
 
     type: str = ""
-    """Name of a length sampler, such as ``gaussian``; empty = none where that is allowed."""
+    """Name of a length sampler, such as ``gaussian``. Parts of ``multimodal``, and the reasoning
+    share, may do without."""
     params: dict[str, float] = attrs.field(factory=dict)
-    """What the sampler needs, by name."""
+    """What the sampler needs, by name. Allowed: finite numbers."""
     file: str = ""
     """Accepted for compatibility and never read."""
 
 
 @attrs.frozen(kw_only=True)
 class Network:
-    """The path between client and server, for :mod:`blis_core.workload.network`."""
+    """The path between client and server. Kept for other tools; a simulation does not apply it."""
 
     rtt_ms: float = 0.0
-    """Round-trip time in ms."""
+    """Round-trip time. Unit: ms."""
     bandwidth_mbps: float = 0.0
-    """Mbit/s in either direction; 0 or less = unlimited."""
+    """Bandwidth in either direction; 0 or less = unlimited. Unit: Mbit/s."""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,9 +61,9 @@ class Window:
     """The half-open span [start_us, end_us)."""
 
     start_us: int = 0
-    """>= 0."""
+    """First instant inside. Unit: us. Allowed: >= 0."""
     end_us: int = 0
-    """> ``start_us``."""
+    """First instant after it. Unit: us. Allowed: > ``start_us``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +71,7 @@ class Lifecycle:
     """When a client is active."""
 
     windows: tuple[Window, ...] = ()
-    """At least one; the client is active in their union."""
+    """The client is active in their union. Allowed: at least one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,12 +82,19 @@ class Multimodal:
     """
 
     text_distribution: Distribution = attrs.field(factory=Distribution)
+    """Tokens of text."""
     image_distribution: Distribution = attrs.field(factory=Distribution)
+    """Tokens of one image."""
     image_count_distribution: Distribution = attrs.field(factory=Distribution)
+    """Number of images."""
     audio_distribution: Distribution = attrs.field(factory=Distribution)
+    """Tokens of one piece of audio."""
     audio_count_distribution: Distribution = attrs.field(factory=Distribution)
+    """Number of pieces of audio."""
     video_distribution: Distribution = attrs.field(factory=Distribution)
+    """Tokens of one video."""
     video_count_distribution: Distribution = attrs.field(factory=Distribution)
+    """Number of videos."""
 
 
 ACCUMULATE = "accumulate"
@@ -93,9 +106,10 @@ class MultiTurn:
     """Sessions of several rounds."""
 
     max_rounds: int = 0
-    """>= 1."""
+    """Rounds of a session. Allowed: >= 1."""
     think_time_us: int = 0
-    """From an answer to the next question."""
+    """From an answer to the next question; meant to be at least 0, which is not checked.
+    Unit: us."""
     context_growth: str = ""
     """``accumulate``: a prompt repeats the conversation so far; anything else: it does not."""
     single_session: bool = False
@@ -107,9 +121,9 @@ class Reasoning:
     """Conversations and the share of reasoning in outputs."""
 
     reason_ratio_distribution: Distribution = attrs.field(factory=Distribution)
-    """Percentage of output tokens that are reasoning; no type = 0."""
+    """Share of reasoning in the output tokens, for the record; no type = 0. Unit: %."""
     multi_turn: MultiTurn | None = None
-    """None = the whole section has no effect."""
+    """Rounds; without it the whole section has no effect."""
 
 
 # ------------------------------------------------------------------------------ clients and cohorts
@@ -141,33 +155,47 @@ class Client:
     """A source of requests: open (a share of the rate), or closed (``concurrency`` users)."""
 
     id: str = ""
-    """Copied to requests; neither unique nor non-empty by need."""
+    """Name, copied to requests; need not be unique."""
     tenant_id: str = ""
+    """Who pays, copied to requests; each tenant gets statistics of its own."""
     slo_class: str = ""
+    """How urgent, copied to requests; each class gets statistics of its own."""
     model: str = ""
+    """Model that is asked for, copied to requests; empty = the one that is served."""
     rate_fraction: float = 0.0
-    """Relative share of the aggregate rate, any number > 0."""
+    """Relative share of the aggregate rate; fractions need not add up to 1. Allowed: > 0, or
+    nothing with ``concurrency``."""
     concurrency: int = 0
-    """Users that each send a request as soon as their last one is answered; 0 = by rate."""
+    """Users that each send a request as soon as their last one is answered; 0 = by rate.
+    Allowed: >= 0."""
     think_time_us: int = 0
-    """Pause of a user between two requests, >= 0."""
+    """Pause of such a user between an answer and the next request. Unit: us. Allowed: >= 0."""
     arrival: Arrival = attrs.field(factory=Arrival)
+    """How requests are spread over time."""
     input_distribution: Distribution = attrs.field(factory=Distribution)
+    """Length of prompts, without the prefix. Unit: tokens. Allowed: must be given."""
     output_distribution: Distribution = attrs.field(factory=Distribution)
+    """Length of outputs. Unit: tokens. Allowed: must be given."""
     prefix_group: str = ""
     """Clients of one group share the tokens that their prompts begin with; empty = no prefix."""
     prefix_length: int = 0
-    """Length of the group's prefix; 0 = the default."""
+    """Length of the group's prefix; 0 = 50. The first client of a group decides. Unit: tokens.
+    Allowed: >= 0."""
     streaming: bool = False
+    """Whether answers are streamed, copied to requests for the record."""
     network: Network | None = None
+    """Way to the server; a simulation does not apply it."""
     lifecycle: Lifecycle | None = None
-    """None = always active."""
+    """When the client is active; none = always."""
     multimodal: Multimodal | None = None
+    """Makes up prompts from several parts, instead of ``input_distribution``."""
     reasoning: Reasoning | None = None
+    """Makes requests rounds of conversations."""
     timeout: int | None = None
-    """Patience in us; 0 = endless; None = the default (sessions: 300 s, others: endless)."""
+    """How long a request may take; 0 = as long as it likes; none = 300 s in sessions, else as long
+    as it likes. Unit: us. Allowed: >= 0."""
     closed_loop: bool | None = None
-    """Rounds follow the server's answers; None = yes if and only if there are several rounds."""
+    """Whether a round waits for the answer to the last one; none = yes if there are rounds."""
     factory: Factory | None = attrs.field(default=None, metadata={"key": None})
     """Replaces the arrival process; set by expansions, no key of the file."""
 
@@ -192,9 +220,9 @@ class Diurnal:
     """Activity that follows the hours of one day."""
 
     peak_hour: int = 0
-    """In [0, 23]."""
+    """Hour with the most activity. Unit: h. Allowed: [0, 23]."""
     peak_to_trough_ratio: float = 0.0
-    """Activity at the peak over that twelve hours away, >= 1."""
+    """Activity at the peak over that twelve hours away. Allowed: >= 1."""
 
 
 @attrs.frozen(kw_only=True)
@@ -202,9 +230,9 @@ class Spike:
     """Activity within one span."""
 
     start_time_us: int = 0
-    """>= 0."""
+    """Start of the span. Unit: us. Allowed: >= 0."""
     duration_us: int = 0
-    """> 0."""
+    """Length of the span. Unit: us. Allowed: >= 1."""
 
 
 @attrs.frozen(kw_only=True)
@@ -212,19 +240,23 @@ class Drain:
     """Full activity up to a time, then a decline in ten segments."""
 
     start_time_us: int = 0
-    """>= 0."""
+    """Start of the decline. Unit: us. Allowed: >= 0."""
     ramp_duration_us: int = 0
-    """> 0."""
+    """Length of the decline. Unit: us. Allowed: >= 1."""
 
 
 @attrs.frozen(kw_only=True)
 class Cohort:
-    """``population`` equal clients. Fields shared with :class:`Client` mean the same."""
+    """``population`` equal clients. Keys shared with :class:`Client` mean the same.
+
+    Members are active in the union of the patterns ``diurnal``, ``spike`` and ``drain``; without
+    any, always.
+    """
 
     id: str = ""
     """Members are called ``<id>-<number>``."""
     population: int = 0
-    """In [1, 100,000]."""
+    """Number of members. Allowed: [1, 100000]."""
     tenant_id: str = ""
     slo_class: str = ""
     model: str = ""
@@ -235,16 +267,18 @@ class Cohort:
     prefix_length: int = 0
     streaming: bool = False
     rate_fraction: float = 0.0
-    """Share of all members together."""
+    """Share of the aggregate rate of all members together. Allowed: > 0."""
     reasoning: Reasoning | None = None
     closed_loop: bool | None = None
     timeout: int | None = None
     network: Network | None = None
     multimodal: Multimodal | None = None
     diurnal: Diurnal | None = None
+    """Activity in the rhythm of a day."""
     spike: Spike | None = None
+    """Activity in one span."""
     drain: Drain | None = None
-    """Members are active in the union of the three patterns; without any, always."""
+    """Activity that dies away."""
 
     @property
     def multi_turn(self) -> MultiTurn | None:
@@ -257,11 +291,14 @@ class Cohort:
 
 @attrs.frozen(kw_only=True)
 class ServegenData:
-    """A folder of ServeGen traces; span limits in seconds, 0 or less = none."""
+    """A folder of ServeGen data, each chunk of which becomes a client."""
 
     path: str = ""
+    """The folder, seen from the current one."""
     span_start: int = 0
+    """Rows before this time are left out; 0 or less = none. Unit: s."""
     span_end: int = 0
+    """Rows from this time on are left out; 0 or less = none. Unit: s."""
 
 
 @attrs.frozen(kw_only=True)
@@ -269,9 +306,9 @@ class Stage:
     """A phase of constant load."""
 
     rate: float = 0.0
-    """Requests per second, > 0."""
+    """Requests of all users together. Unit: 1/s. Allowed: > 0."""
     duration: int = 0
-    """Seconds, > 0."""
+    """Length of the stage. Unit: s. Allowed: >= 1."""
 
 
 @attrs.frozen(kw_only=True)
@@ -279,16 +316,17 @@ class SharedPrefix:
     """Users that share system prompts."""
 
     num_unique_system_prompts: int = 0
-    """>= 1."""
+    """Number of prefixes. Allowed: >= 1."""
     num_users_per_system_prompt: int = 0
-    """>= 1."""
+    """Clients that share a prefix. Allowed: >= 1."""
     system_prompt_len: int = 0
-    """Tokens, >= 0; 0 = the default prefix length."""
+    """Length of a prefix; 0 = 50. Unit: tokens. Allowed: >= 0."""
     question_len: int = 0
-    """Tokens, >= 0; 0 counts as 1."""
+    """Length of a prompt behind the prefix; 0 counts as 1. Unit: tokens. Allowed: >= 0."""
     output_len: int = 0
-    """Tokens, >= 0; 0 counts as 1."""
+    """Length of an output; 0 counts as 1. Unit: tokens. Allowed: >= 0."""
     enable_multi_turn_chat: bool = False
+    """Makes the requests of a user rounds of one session, in a closed loop."""
 
 
 @attrs.frozen(kw_only=True)
@@ -296,9 +334,9 @@ class InferencePerf:
     """A workload in the terms of the inference-perf benchmark."""
 
     stages: tuple[Stage, ...] = ()
-    """At least one; they follow one another."""
+    """Phases, one after the other. Allowed: at least one."""
     shared_prefix: SharedPrefix | None = None
-    """Required."""
+    """Users and lengths. Allowed: must be given."""
 
 
 @attrs.frozen(kw_only=True)
@@ -306,21 +344,26 @@ class WorkloadSpec:
     """A whole workload. Clients, ServeGen data and inference-perf exclude one another."""
 
     version: str = ""
-    """Empty or ``1`` = the older dialect, see :func:`upgrade`."""
+    """Write ``"2"``. Empty or ``1`` = the older dialect, with other names of SLO classes."""
     seed: int = 0
-    """Of the workload's random numbers."""
+    """Of the workload's random numbers; ``--seed`` wins."""
     category: str = ""
-    """Empty, ``language``, ``multimodal`` or ``reasoning``; has no effect."""
+    """What the workload is about; has no effect."""
     clients: tuple[Client, ...] = ()
+    """Sources of requests."""
     cohorts: tuple[Cohort, ...] = ()
+    """Groups of equal clients, which come after ``clients``."""
     aggregate_rate: float = 0.0
-    """Requests per second of all rate-based clients together, > 0 if there are any."""
+    """Requests of all clients together, those with ``concurrency`` apart. Unit: 1/s.
+    Allowed: > 0, or nothing if all clients have ``concurrency``."""
     horizon: int = 0
-    """Arrivals from this time on are left out; 0 or less = none is left out."""
+    """End of simulated time; 0 or less = none. ``--horizon`` wins. Unit: us."""
     num_requests: int = 0
-    """0 = no limit."""
+    """Most requests; 0 = no limit. ``--num-requests`` wins. Allowed: >= 0."""
     servegen_data: ServegenData | None = None
+    """Makes clients of recorded statistics."""
     inference_perf: InferencePerf | None = None
+    """Makes clients of a benchmark's description."""
 
 
 # ---------------------------------------------------------------------------------------- reading

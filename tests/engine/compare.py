@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blis_core.contracts import MAX_INT64, Request
+from blis_core.contracts import MAX_INT64, KVSetup, Request
 from blis_core.engine.instance import Instance
 from blis_core.engine.schedulers import (
     PRIORITY_POLICIES,
@@ -15,7 +15,9 @@ from blis_core.engine.schedulers import (
 )
 from blis_core.kv.chains import ChainTable
 from blis_core.kv.paged import PagedKVStore
-from tests.engine.naive import Engine, Req
+from blis_core.kv.tiered import TieredKVStore
+from tests.engine.naive import Cache, Engine, Req
+from tests.kv.literal_tiered import TieredCache
 
 SCHEDULERS = {
     "fcfs": Fcfs,
@@ -27,14 +29,22 @@ SCHEDULERS = {
 
 def product(
     requests, latency, *, blocks, size, limits, scheduler="fcfs", priority="constant",
-    horizon=MAX_INT64, fast_forward=True, store=PagedKVStore, cuts=(),
+    horizon=MAX_INT64, fast_forward=True, cuts=(), tier=None, instance=Instance,
 ):  # fmt: skip
-    """Run ``requests`` (id, arrival, prompt, output, deadline, max_output)."""
+    """Run ``requests`` (id, arrival, prompt, output, deadline, max_output).
+
+    ``tier`` is (CPU blocks, transfer bandwidth, base latency), if there is a second tier.
+    """
     chains = ChainTable(size)
-    instance = Instance(
+    cpu_blocks, bandwidth, latency_us = tier or (0, 1.0, 0)
+    setup = KVSetup(
+        total_blocks=blocks, block_size=size, cpu_blocks=cpu_blocks,
+        transfer_bandwidth=bandwidth, transfer_base_latency=latency_us,
+    )  # fmt: skip
+    instance = instance(
         "instance_0",
         latency=latency,
-        store=store(blocks, size),
+        store=TieredKVStore(setup) if tier else PagedKVStore(setup),
         chains=chains,
         scheduler=SCHEDULERS[scheduler](PRIORITY_POLICIES[priority]),
         limits=limits,
@@ -43,11 +53,10 @@ def product(
     )
     made = []
     for name, arrival, prompt, output, deadline, budget in requests:
-        request = TextRequest(
+        request = Request(
             name, arrival, np.array([*prompt, *output], dtype=np.int32), len(prompt), len(output),
             deadline=deadline, max_output=budget,
         )  # fmt: skip
-        request.texts = (list(prompt), list(output))
         made.append(request)
         if arrival <= horizon:
             instance.inject(request, arrival)
@@ -60,12 +69,13 @@ def product(
 
 def naive(
     requests, latency, *, blocks, size, limits, scheduler="fcfs", priority="constant",
-    horizon=MAX_INT64,
+    horizon=MAX_INT64, tier=None,
 ):  # fmt: skip
     """The same through the naive engine."""
     made = [Req(n, a, list(p), list(o), d, m) for n, a, p, o, d, m in requests]
     engine = Engine(
-        latency=latency, blocks=blocks, size=size, limits=limits, scheduler=scheduler,
+        latency=latency, kv=TieredCache(blocks, size, *tier) if tier else Cache(blocks, size),
+        limits=limits, scheduler=scheduler,
         sign=PRIORITY_POLICIES[priority].sign, horizon=horizon,
     )  # fmt: skip
     return engine.run(made), made
@@ -76,27 +86,46 @@ def flat(chain) -> tuple:
     return flat(chain[0]) + chain[1] if chain else ()
 
 
-def contents(requests, size) -> dict[int, tuple]:
-    """What the keys of all these requests stand for, in the same form."""
+def contents(table) -> dict[int, tuple]:
+    """What all keys of a chain table stand for, in the same form."""
     names = {-1: ()}
-    for request in requests:
-        prompt, output = request.texts
-        for keys, tokens in ((request.keys, prompt + output), (request.output_keys, output)):
-            for i, key in enumerate(keys or ()):
-                names[key] = tuple(tokens[: (i + 1) * size])
+    segments = list(table._roots.values())
+    for segment in segments:
+        segments += (segment.children or {}).values()
+        tokens = segment.tokens.tolist()
+        for i in range(segment.blocks):
+            names[segment.base + i] = tuple(tokens[: (segment.start + i + 1) * table.block_size])
     return names
 
 
-class TextRequest(Request):
-    """Remembers its tokens."""
+def cpu_state(store, names):
+    """Counters and contents of the CPU tier, the oldest block first."""
+    if not isinstance(store, TieredKVStore):
+        return None
+    return (
+        store.cpu_misses, store.cpu.stores, store.cpu.evictions, store.pending_us,
+        store.hit_rate(), store.thrashing_rate(),
+        [names[key] for key in list(store.cpu.keys())],
+    )  # fmt: skip
 
-    __slots__ = ("texts",)
+
+def naive_cpu_state(cache):
+    """The same of a naive cache."""
+    if not isinstance(cache, TieredCache):
+        return None
+    looked_up = cache.hits + cache.misses + cache.cpu_misses
+    return (
+        cache.cpu_misses, cache.stores, cache.evictions, cache.pending,
+        cache.hits / looked_up if looked_up else 0.0,
+        cache.evictions / cache.stores if cache.stores else 0.0,
+        [flat(chain) for chain in cache.cpu],
+    )  # fmt: skip
 
 
 def outcome(instance: Instance, requests) -> dict:
     """Everything observable of a product run."""
     m = instance.metrics
-    names = contents(requests, instance.store.block_size)
+    names = contents(instance._chains)
     values = np.repeat(m.itl_values, m.itl_weights)
     return {
         "counts": (
@@ -111,6 +140,7 @@ def outcome(instance: Instance, requests) -> dict:
         "kv": (instance.store.hits, instance.store.misses, instance.store.used_blocks),
         "free": [names[key] for key in instance.store.free_keys()],
         "index": sorted(names[key] for key in instance.store.cached_keys()),
+        "cpu": cpu_state(instance.store, names),
         "requests": [
             (r.id, r.state, r.ttft, r.e2e, r.scheduling_delay, r.itl_sum, r.length_capped)
             for r in requests
@@ -134,6 +164,7 @@ def expected(engine: Engine, requests) -> dict:
         "kv": (engine.kv.hits, engine.kv.misses, engine.kv.total - len(engine.kv.free)),
         "free": [flat(engine.kv.hash[block]) for block in engine.kv.free],
         "index": sorted(map(flat, engine.kv.index)),
+        "cpu": naive_cpu_state(engine.kv),
         "requests": [
             (r.id, r.state, r.ttft, r.e2e, r.delay, sum(r.itl), r.capped) for r in requests
         ],

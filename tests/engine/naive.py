@@ -118,13 +118,19 @@ class Cache:
             if not self.refs[block]:
                 self.free.append(block)
 
+    def mirror(self, batch):
+        """One tier only."""
+
+    def consume(self):
+        return 0
+
 
 class Engine:
     """``step_time(members)`` gets (progress, new, prompt length, output length) per member."""
 
-    def __init__(self, *, latency, blocks, size, limits, scheduler="fcfs", sign=0, horizon=None):
+    def __init__(self, *, latency, kv, limits, scheduler="fcfs", sign=0, horizon=None):
         self.latency = latency
-        self.kv = Cache(blocks, size)
+        self.kv = kv
         self.limits = limits
         self.scheduler = scheduler
         self.sign = sign
@@ -271,7 +277,7 @@ class Engine:
         work = [
             (r.progress, r.num_new, len(r.prompt), len(r.output)) for r in self.running if r.num_new
         ]
-        took = max(1, self.latency.step_time(work))
+        took = max(1, self.latency.step_time(work) + self.kv.consume())
         per_token = took + self.latency.output_token_time()
         self.peak = max(self.peak, self.kv.total - len(self.kv.free))
         for req in self.running:
@@ -283,6 +289,7 @@ class Engine:
                 req.itl.append(per_token)
             if req.progress == len(req.prompt) and req.ttft < 0:
                 req.ttft = now + per_token - req.arrival
+        self.kv.mirror(self.running)
         stay = []
         for req in self.running:
             prompt, output = len(req.prompt), len(req.output)

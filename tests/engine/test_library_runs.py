@@ -11,7 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blis_core.contracts import HardwareDescription, LatencySetup, ModelDescription, Request
+from blis_core.contracts import (
+    HardwareDescription,
+    KVSetup,
+    LatencySetup,
+    ModelDescription,
+    Request,
+)
 from blis_core.engine.formation import Limits
 from blis_core.engine.instance import Instance
 from blis_core.engine.schedulers import PRIORITY_POLICIES, Fcfs
@@ -76,7 +82,7 @@ def instance(case):
     return Instance(
         "instance_0",
         latency=latency,
-        store=store(limits["gpu_kv_blocks"], size),
+        store=store(KVSetup(total_blocks=limits["gpu_kv_blocks"], block_size=size)),
         chains=ChainTable(size),
         scheduler=Fcfs(PRIORITY_POLICIES["constant"]),
         limits=Limits(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blis_core.contracts import KVSequence
+from blis_core.contracts import KVSequence, KVSetup
 from blis_core.errors import BlisError
 from blis_core.kv.chains import ChainTable
 from blis_core.kv.paged import PagedKVStore
@@ -17,7 +17,8 @@ class Bench:
     """A store and its chain table, with sequences by name."""
 
     def __init__(self, blocks, size):
-        self.table, self.store = ChainTable(size), PagedKVStore(blocks, size)
+        self.table = ChainTable(size)
+        self.store = PagedKVStore(KVSetup(total_blocks=blocks, block_size=size))
         self.table.listeners.append(self.store.chain_shared)
         self.rank = 0
 
@@ -104,7 +105,7 @@ def test_a_refusal_changes_nothing():
 @pytest.mark.parametrize(("blocks", "size"), [(0, 16), (-1, 16), (4, 0)])
 def test_nonsense_sizes_are_refused(blocks, size):
     with pytest.raises(BlisError, match="--total-kv-blocks"):
-        PagedKVStore(blocks, size)
+        PagedKVStore(KVSetup(total_blocks=blocks, block_size=size))
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.booleans()), max_size=40), st.integers(1, 4))

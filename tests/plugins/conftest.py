@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 from blis_core import plugins
+from tests.plugins.environment import PLUGINS, ROOT, Environment, build
 
 SCORER_PLUGIN = """
     from blis_core.api import hookimpl
@@ -89,3 +90,18 @@ def install_scorer(install):
 def core_alone(monkeypatch):
     """As if nothing but blis-core were installed."""
     monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory):
+    """A folder with the wheels of all our distributions."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for source in [ROOT, *PLUGINS]:
+        build(source, folder)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path, wheels):
+    """A fresh virtual environment that can install them."""
+    return Environment(tmp_path, wheels)

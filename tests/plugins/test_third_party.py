@@ -4,28 +4,17 @@ their own. Works without a network: third-party packages are linked from the run
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
-import venv
 import zipfile
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
+
+from tests.plugins.environment import MODEL, PLUGINS, ROOT, SMALL, build
 
 # One worker for all of them: the wheels are built once per worker.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheels")]
 
-ROOT = Path(__file__).parents[2]
-PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-MODEL = ["--model", "qwen/qwen3-14b"]
-SMALL = (
-    "--num-requests 20 --rate 10 "
-    "--output-tokens 20 --output-tokens-stdev 8 --output-tokens-min 4 --output-tokens-max 40"
-).split()
 WEIGHTED = "--num-instances 2 --routing-policy weighted --routing-scorers".split()
 
 # A stranger's distribution: two modules and nothing that is not public.
@@ -73,102 +62,12 @@ THIRD_PARTY = {
 }
 
 
-class Environment:
-    """A virtual environment without any of our distributions."""
-
-    def __init__(self, folder: Path, wheels: Path) -> None:
-        venv.create(folder / "venv", symlinks=True)
-        self.folder = folder
-        self.wheels = wheels
-        self.bin = folder / "venv" / "bin"
-        (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
-        for path in _third_party_paths():
-            (site / path.name).symlink_to(path)
-
-    def pip(self, *arguments: str) -> None:
-        """Run the pip of this environment on that one, which has none."""
-        python = str(self.bin / "python")
-        options = ["--python", python, "--quiet", "--disable-pip-version-check"]
-        _check([sys.executable, "-m", "pip", *options, *arguments])
-
-    def install(self, *names: str) -> None:
-        """Install our wheels; pip checks that what they depend on is there."""
-        self.pip("install", "--no-index", "--find-links", str(self.wheels), *names)
-
-    def blis(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.bin / "blis", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.folder,
-            env={"PATH": os.environ["PATH"]},
-        )
-
-    def listed(self) -> dict[str, dict]:
-        process = self.blis("--list-plugins", "--json")
-        assert process.returncode == 0, process.stderr
-        return {item["plugin"]: item for item in json.loads(process.stdout)["plugins"]}
-
-    def run(self, *arguments: str) -> dict:
-        """Metrics of a successful small simulation without a word on stderr."""
-        process = self.blis("run", *MODEL, *SMALL, *arguments)
-        assert (process.returncode, process.stderr) == (0, "")
-        start = process.stdout.rindex("=== Simulation Metrics ===")
-        return json.JSONDecoder().raw_decode(process.stdout, process.stdout.index("{", start))[0]
-
-
-def _check(command: list) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stdout + process.stderr
-
-
-def _third_party_paths() -> set[Path]:
-    """What the dependencies of our distributions have put into site-packages."""
-    names = ["blis-core", *(path.name.replace("_", "-") for path in PLUGINS)]
-    ours = set(names)
-    seen: set[str] = set()
-    paths: set[Path] = set()
-    while names:
-        name = names.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        found = distribution(name)
-        for text in found.requires or ():
-            requirement = Requirement(text)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                names.append(requirement.name)
-        if name not in ours:
-            tops = {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}
-            paths |= {Path(str(found.locate_file(top))) for top in tops}
-    return paths
-
-
-def _build(source: Path, wheels: Path) -> None:
-    _check([sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", wheels, source])
-
-
 def _write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
     return folder
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """A folder with the wheels of all our distributions."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for source in [ROOT, *PLUGINS]:
-        _build(source, folder)
-    return folder
-
-
-@pytest.fixture
-def environment(tmp_path, wheels):
-    return Environment(tmp_path, wheels)
 
 
 def contents(wheels, distribution):
@@ -264,7 +163,7 @@ def test_the_observer_beside_the_core(environment):
 def test_life_of_a_third_party_distribution(environment, tmp_path):
     environment.install("blis-core", "blis-latency-physics", "blis-routing")
     built = tmp_path / "built"
-    _build(_write(tmp_path / "source", THIRD_PARTY), built)
+    build(_write(tmp_path / "source", THIRD_PARTY), built)
     weighted = [*WEIGHTED, "mine:2,queue-depth:1"]
 
     before = environment.run()
@@ -341,7 +240,7 @@ def test_a_broken_third_party_distribution(environment, tmp_path):
     environment.install("blis-core", "blis-latency-physics")
     expected = environment.blis("run", *MODEL, *SMALL).stdout
     built = tmp_path / "built"
-    _build(_write(tmp_path / "source", BROKEN), built)
+    build(_write(tmp_path / "source", BROKEN), built)
     environment.pip("install", "--no-index", "--find-links", str(built), "acme-blis")
     reasons = {
         "acme-import": "ModuleNotFoundError",

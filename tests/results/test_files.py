@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from blis_core.cluster.decisions import DecisionLog
 from blis_core.config import RunConfig
 from blis_core.results import as_json, metrics_file, replay_file
 from blis_core.results.aggregate import build_results
@@ -134,3 +135,26 @@ def test_json_document() -> None:
     done = [request for request in document["requests"] if request["e2e_us"] is not None]
     assert [request["mean_itl_us"] for request in done] == [82031 / 11]
     assert json.loads(as_json.render(build_results([], several=False)))["requests"] == []
+
+
+def test_what_the_cluster_decided_in_the_json_document() -> None:
+    held = record("request_0", ttft=1000, e2e=9000)
+    held.gateway_enqueue, held.gateway_dispatch = 10, 35
+    decisions = DecisionLog()
+    decisions.admission(held, 0, None)
+    results = build_results(
+        [instance(held, record("request_1"), sim_ended=10**6)],
+        several=False,
+        shed_by_class={"batch": 2},
+        gateway_shed=3,
+        fitness_weights={"p50_ttft": 2.0},
+        decisions=decisions,
+    )
+    document = json.loads(as_json.render(results))
+    assert document["fitness"] == {"score": 1.0, "components": {"p50_ttft": 0.5}}
+    assert document["trace"]["admitted"] == document["trace"]["total"] == 1
+    assert document["anomalies"]["shed_by_class"] == {"batch": 2}
+    assert document["anomalies"]["gateway_shed"] == 3
+    assert [request["gateway_delay_us"] for request in document["requests"]] == [25, None]
+    plain = json.loads(as_json.render(build_results([], several=False)))
+    assert plain["fitness"] is plain["trace"] is None

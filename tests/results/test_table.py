@@ -4,10 +4,13 @@ import io
 
 from rich.console import Console
 
+from blis_core.cluster.decisions import DecisionLog
 from blis_core.config import RunConfig
+from blis_core.contracts import RoutingDecision
 from blis_core.results.aggregate import build_results
 from blis_core.results.model import Results
 from blis_core.results.table import print_table
+from tests.cluster.fleets import FixedFleet
 from tests.results.records import instance, record, with_latencies
 
 
@@ -33,7 +36,10 @@ def test_a_smooth_run_is_short() -> None:
     assert "12.3" in text
     assert "1,235" in text
     assert "7.11" in text
-    for absent in ("Troubles", "Instance", "SLO class", "Tenant", "Settings", "Model"):
+    for absent in (
+        *("Troubles", "Instance", "SLO class", "Tenant", "Settings", "Model"),
+        *("Fitness", "Decisions"),
+    ):
         assert absent not in text
 
 
@@ -50,15 +56,33 @@ def test_everything_at_once_fits() -> None:
         )
         for i in range(3)
     ]
+    decisions = DecisionLog()
+    decisions.admission(record(), 0, None)
+    decisions.routing(
+        record(), 0, RoutingDecision(2, ""), FixedFleet(*([0, 0, 0, 0] for _ in range(3)))
+    )
     results = build_results(
         instances,
         several=True,
         rejected_routing=4,
-        config=RunConfig(model="an-organisation/with-a-long-name"),
+        shed_by_class={"batch": 1200, "": 4, "a-rather-long-class-name": 30},
+        gateway_depth=5,
+        gateway_shed=6,
+        fitness_weights={"throughput": 1.0, "tokens_per_sec": 0.0},
+        decisions=decisions,
+        config=RunConfig(model="an-organisation/with-a-long-name", summarize_trace=True),
         resolution=[("total_kv_blocks", "61048", "computed from the model and the GPU's memory")],
     )
     text = shown(results)
     for present in ("instance_2", "tenant-1", "Preemptions", "Rejected at routing", "61048"):
+        assert present in text
+    for present in (
+        "Shed at the gateway",
+        "Still waiting at the gateway",
+        "Rejected at admission                      1,234   standard 4,",
+        "Routed to instance_2",
+        "throughput",
+    ):
         assert present in text
     assert "Jain fairness index" in text
     assert "6 of 15 requests" in text

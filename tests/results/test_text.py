@@ -2,9 +2,13 @@
 
 import attrs
 
+from blis_core.cluster.decisions import DecisionLog, TraceSummary
+from blis_core.config import RunConfig
+from blis_core.contracts import RoutingDecision
 from blis_core.results.aggregate import build_results
 from blis_core.results.model import Anomalies, KVMetrics, MetricsBlock, Results
-from blis_core.results.text import anomaly_section, render
+from blis_core.results.text import anomaly_section, render, trace_section
+from tests.cluster.fleets import FixedFleet
 from tests.results.records import instance, record, recorded_case, with_latencies
 
 
@@ -111,3 +115,43 @@ def test_kv_section_needs_a_rate() -> None:
 
     assert "KV" not in text()
     assert "KV Thrashing Rate: 0.2500\n" in text(thrashing_rate=0.25)
+
+
+def traced() -> DecisionLog:
+    log = DecisionLog(counterfactual_k=1)
+    fleet = FixedFleet(*([0, 0, load, 0] for load in range(11)))
+    for number in (2, 10, 2):
+        log.admission(record(), 0, None)
+        log.routing(record(), 0, RoutingDecision(number, ""), fleet)
+    log.admission(record(), 0, "reject-all")
+    return log
+
+
+def test_trace_summary() -> None:
+    assert list(trace_section(traced().summary())) == [
+        "=== Trace Summary ===",
+        "Total Decisions: 4",
+        "  Admitted: 3",
+        "  Rejected: 1",
+        "Unique Targets: 2",
+        "Target Distribution:",
+        "  instance_10: 1",
+        "  instance_2: 2",
+        "Mean Regret: 4.666667",
+        "Max Regret: 10.000000",
+    ]
+    assert list(trace_section(TraceSummary(total=1, rejected=1)))[4:] == [
+        "Unique Targets: 0",
+        "Mean Regret: 0.000000",
+        "Max Regret: 0.000000",
+    ]
+
+
+def test_the_trace_summary_is_printed_on_demand() -> None:
+    for asked in (False, True):
+        config = RunConfig(model="acme/small", summarize_trace=asked)
+        for decisions in (None, traced()):
+            results = build_results([instance()], several=False, decisions=decisions, config=config)
+            assert ("Trace" in render(results)) == (asked and decisions is not None)
+            assert render(results, replay=True) == render(results)
+    assert "Trace" not in render(build_results([instance()], several=False, decisions=traced()))

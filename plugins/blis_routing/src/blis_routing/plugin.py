@@ -16,3 +16,11 @@ def blis_register_scorers(register: Register) -> None:
     register("load-balance", at + "LoadBalance", summary="small load: 1 / (1 + load)")
     register("load-aware", at + "LoadAware", summary="a short queue in absolute terms")
     register("kv-utilization", at + "KVUtilization", summary="free KV memory")
+    at = "blis_routing.prefix:"
+    register(
+        "precise-prefix-cache",
+        at + "PrecisePrefixCache",
+        summary="most of the prompt in the KV cache",
+    )
+    register("prefix-affinity", at + "PrefixAffinity", summary="where such prompts went before")
+    register("no-hit-lru", at + "NoHitLru", summary="spread prompts that no cache knows")

@@ -6,7 +6,7 @@ whole arrays, so a decision costs about the same for 8 instances and for 800.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,13 @@ def fewest_best(counts: IntArray) -> FloatArray:
     return (high - counts) / (high - low) if high > low else np.ones(len(counts))
 
 
-class QueueDepth(Scorer):
+class _Load(Scorer):
+    """Looks at load and memory only."""
+
+    reads_cache: ClassVar[bool] = False
+
+
+class QueueDepth(_Load):
     """Few waiting requests, relative to the other instances."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -35,7 +41,7 @@ class QueueDepth(Scorer):
         return fewest_best(fleet.queue_depth)
 
 
-class RunningRequests(Scorer):
+class RunningRequests(_Load):
     """A small running batch, relative to the other instances."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -43,7 +49,7 @@ class RunningRequests(Scorer):
         return fewest_best(fleet.running)
 
 
-class VllmDataParallel(Scorer):
+class VllmDataParallel(_Load):
     """Few requests, a waiting one counting four times, as vLLM's data-parallel balancer counts."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -51,7 +57,7 @@ class VllmDataParallel(Scorer):
         return fewest_best(4 * fleet.queue_depth + fleet.running)
 
 
-class ActiveRequests(Scorer):
+class ActiveRequests(_Load):
     """Few requests in flight, relative to the busiest instance."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -60,7 +66,7 @@ class ActiveRequests(Scorer):
         return (most - fleet.in_flight) / most if most > 0 else np.ones(len(fleet))
 
 
-class LoadBalance(Scorer):
+class LoadBalance(_Load):
     """A small load in absolute terms."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -68,7 +74,7 @@ class LoadBalance(Scorer):
         return 1.0 / (1 + fleet.load).astype(np.float64)
 
 
-class LoadAware(Scorer):
+class LoadAware(_Load):
     """A short queue in absolute terms: 0.5 for an empty one, 0 from 128 waiting requests on."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
@@ -76,7 +82,7 @@ class LoadAware(Scorer):
         return 0.5 * (1.0 - np.minimum(fleet.queue_depth, 128) / 128)
 
 
-class KVUtilization(Scorer):
+class KVUtilization(_Load):
     """Free KV memory."""
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:

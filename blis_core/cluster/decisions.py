@@ -1,0 +1,158 @@
+"""What admission and routing decided, and how much better another choice would have looked.
+
+Totals are kept as the decisions are made; the decisions themselves only if somebody wants them.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+
+from blis_core.contracts import FleetView, Request, RoutingDecision
+
+if TYPE_CHECKING:
+    from blis_core.contracts import FloatArray
+
+
+class AdmissionRecord(NamedTuple):
+    """One request at the entrance."""
+
+    request: str
+    """Id of the request."""
+    time: int
+    """us."""
+    admitted: bool
+    reason: str
+    """Why it was rejected; empty if it was admitted."""
+
+
+class Candidate(NamedTuple):
+    """One instance as the router saw it."""
+
+    instance: str
+    score: float
+    queue_depth: int
+    running: int
+    in_flight: int
+    kv_utilization: float
+    free_blocks: int
+
+
+class RoutingRecord(NamedTuple):
+    """One choice of an instance."""
+
+    request: str
+    """Id of the request."""
+    time: int
+    """us."""
+    instance: str
+    reason: str
+    scores: tuple[float, ...] | None
+    """The policy's scores in instance order, if it works with scores."""
+    candidates: tuple[Candidate, ...]
+    """The best k instances, best first; equal scores by id as text."""
+    regret: float
+    """By how much the best score exceeds that of the chosen instance; at least 0."""
+
+
+@attrs.frozen(kw_only=True)
+class TraceSummary:
+    """Totals of all decisions."""
+
+    total: int = 0
+    """Admission decisions."""
+    admitted: int = 0
+    rejected: int = 0
+    targets: dict[str, int] = attrs.field(factory=dict)
+    """How many requests each instance was given, by id in text order (10 before 2)."""
+    mean_regret: float = 0.0
+    """Per routed request; 0 if none was routed, or no counterfactuals were asked for."""
+    max_regret: float = 0.0
+
+
+class DecisionLog:
+    """Takes decisions down, in the order in which they are made.
+
+    Without scores of the policy an instance counts as good as its load is small, so regret is then
+    measured in requests.
+    """
+
+    def __init__(self, *, counterfactual_k: int = 0, keep_records: bool = False) -> None:
+        """``counterfactual_k``: candidates to keep per record; 0 = no candidates, no regret."""
+        self._k = counterfactual_k
+        self._keep = keep_records
+        self._admitted = 0
+        self._rejected = 0
+        self._targets: dict[str, int] = {}
+        self._regret_sum = 0.0
+        self._regret_max = 0.0
+        self.admissions: list[AdmissionRecord] = []
+        """Empty unless records are kept."""
+        self.routings: list[RoutingRecord] = []
+        """Empty unless records are kept."""
+
+    def admission(self, request: Request, now: int, reason: str | None) -> None:
+        """``request`` was admitted (``reason`` None) or rejected at ``now``."""
+        if reason is None:
+            self._admitted += 1
+        else:
+            self._rejected += 1
+        if self._keep:
+            self.admissions.append(AdmissionRecord(request.id, now, reason is None, reason or ""))
+
+    def routing(
+        self, request: Request, now: int, decision: RoutingDecision, fleet: FleetView
+    ) -> None:
+        """``request`` was routed at ``now``; ``fleet`` is still as the policy saw it."""
+        target = fleet.ids[decision.target]
+        self._targets[target] = self._targets.get(target, 0) + 1
+        regret = 0.0
+        candidates: tuple[Candidate, ...] = ()
+        if self._k > 0:
+            scores = decision.scores
+            if scores is None:
+                scores = -fleet.load.astype(float)
+            regret = max(0.0, float(scores.max()) - float(scores[decision.target]))
+            self._regret_sum += regret
+            self._regret_max = max(self._regret_max, regret)
+            if self._keep:
+                candidates = _best(scores, fleet, self._k)
+        if self._keep:
+            given = None if decision.scores is None else tuple(decision.scores.tolist())
+            self.routings.append(
+                RoutingRecord(request.id, now, target, decision.reason, given, candidates, regret)
+            )
+
+    def summary(self) -> TraceSummary:
+        """Totals up to now."""
+        routed = sum(self._targets.values())
+        return TraceSummary(
+            total=self._admitted + self._rejected,
+            admitted=self._admitted,
+            rejected=self._rejected,
+            targets=dict(sorted(self._targets.items())),
+            mean_regret=self._regret_sum / routed if routed else 0.0,
+            max_regret=self._regret_max,
+        )
+
+
+def _best(scores: FloatArray, fleet: FleetView, k: int) -> tuple[Candidate, ...]:
+    """The ``k`` instances with the highest scores, ids deciding between equals."""
+    values, ids = scores.tolist(), fleet.ids
+    chosen = nsmallest(k, range(len(ids)), key=lambda j: (-values[j], ids[j]))
+    waiting, running, in_flight = fleet.queue_depth, fleet.running, fleet.in_flight
+    used, free = fleet.kv_utilization, fleet.free_blocks
+    return tuple(
+        Candidate(
+            ids[j],
+            values[j],
+            int(waiting[j]),
+            int(running[j]),
+            int(in_flight[j]),
+            float(used[j]),
+            int(free[j]),
+        )
+        for j in chosen
+    )

@@ -1,0 +1,1 @@
+"""Which policies a simulation uses, and with what parameters: from options and from a file."""

@@ -1,0 +1,165 @@
+"""The policies of a simulation: options that are given, else the policy file, else defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from blis_core import log
+from blis_core.cluster.admission import (
+    DEFAULT_GAIE_KV_THRESHOLD,
+    DEFAULT_GAIE_QD_THRESHOLD,
+    AdmissionSetup,
+)
+from blis_core.cluster.slo import SloPriorities
+from blis_core.config import (
+    DEFAULT_ADMISSION_POLICY,
+    DEFAULT_PRIORITY_POLICY,
+    DEFAULT_ROUTING_POLICY,
+    DEFAULT_SCHEDULER,
+    DEFAULT_TOKEN_BUCKET_CAPACITY,
+    DEFAULT_TOKEN_BUCKET_REFILL_RATE,
+    SimulationConfig,
+)
+from blis_core.contracts import AdmissionPolicy, PriorityPolicy, Scheduler
+from blis_core.engine.schedulers import PRIORITY_POLICIES
+from blis_core.errors import BlisError
+from blis_core.option import finite_positive
+from blis_core.plugins import get_registry
+from blis_core.policies.bundle import AdmissionSection, PolicyBundle
+from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
+from blis_core.registry import Kind
+
+TIER_SHED_MIN_PRIORITY_OF_FILE = 3
+
+
+@attrs.frozen(kw_only=True)
+class Policies:
+    """What was chosen. Names are those of registered extensions."""
+
+    admission: str = DEFAULT_ADMISSION_POLICY
+    admission_setup: AdmissionSetup = attrs.field(factory=AdmissionSetup)
+    routing: str = DEFAULT_ROUTING_POLICY
+    scorers: WeightedNames = ()
+    """Empty unless the routing policy is ``weighted``."""
+    priority: PriorityPolicy = PRIORITY_POLICIES[DEFAULT_PRIORITY_POLICY]
+    scheduler: str = DEFAULT_SCHEDULER
+    tenant_budgets: Mapping[str, float] | None = None
+    """Share of all places by tenant, in [0, 1]; None = tenants are not counted."""
+
+    @property
+    def slo_priorities(self) -> SloPriorities:
+        """What each SLO class is worth to admission and to the gateway."""
+        return self.admission_setup.priorities
+
+    def make_admission(self) -> AdmissionPolicy:
+        """A new admission policy."""
+        made: AdmissionPolicy = get_registry().create(
+            "admission-policy", self.admission, self.admission_setup
+        )
+        return made
+
+    def make_scheduler(self) -> Scheduler:
+        """A new scheduler, for one instance."""
+        made: Scheduler = get_registry().create("scheduler", self.scheduler, self.priority)
+        return made
+
+
+def resolve_policies(config: SimulationConfig, bundle: PolicyBundle | None = None) -> Policies:
+    """Choose the policies. BlisError for a name or a figure that cannot be used.
+
+    An option that is given as an empty text chooses the default, against the file too.
+    """
+    bundle = bundle if bundle is not None else PolicyBundle()
+    admission = _first(config.admission_policy, bundle.admission.policy, DEFAULT_ADMISSION_POLICY)
+    routing = _first(config.routing_policy, bundle.routing.policy, DEFAULT_ROUTING_POLICY)
+    priority = _first(config.priority_policy, bundle.priority.policy, DEFAULT_PRIORITY_POLICY)
+    scheduler = _first(config.scheduler, bundle.scheduler, DEFAULT_SCHEDULER)
+    _check_registered("admission-policy", admission, "--admission-policy")
+    _check_registered("routing-policy", routing, "--routing-policy")
+    _check_registered("scheduler", scheduler, "--scheduler")
+    return Policies(
+        admission=admission,
+        admission_setup=_admission_setup(config, bundle.admission, admission),
+        routing=routing,
+        scorers=_scorers(config, bundle, routing),
+        priority=_priority_policy(priority),
+        scheduler=scheduler,
+        tenant_budgets=bundle.tenant_budgets,
+    )
+
+
+def _first(given: str | None, in_file: str, default: str) -> str:
+    if given is not None:
+        return given or default
+    return in_file or default
+
+
+def _check_registered(kind: Kind, name: str, flag: str) -> None:
+    """Names in the file were checked when it was read, so a wrong one is the option's."""
+    try:
+        get_registry().get(kind, name)
+    except BlisError as problem:
+        raise BlisError(f"{flag}: {problem}") from None
+
+
+def _priority_policy(name: str) -> PriorityPolicy:
+    try:
+        return PRIORITY_POLICIES[name]
+    except KeyError:
+        raise BlisError(
+            f"--priority-policy: {name!r} is unknown; choose {', '.join(sorted(PRIORITY_POLICIES))}"
+        ) from None
+
+
+def _scorers(config: SimulationConfig, bundle: PolicyBundle, routing: str) -> WeightedNames:
+    if routing != "weighted":
+        if config.routing_scorers:  # reference quirk 06-18: it is not even parsed then
+            log.warning(f"--routing-scorers has no effect with routing policy {routing}")
+        return ()
+    if config.routing_scorers:
+        return parse_scorers(config.routing_scorers)
+    listed = tuple((entry.name, entry.weight) for entry in bundle.routing.scorers)
+    return listed or DEFAULT_SCORERS
+
+
+def _admission_setup(
+    config: SimulationConfig, section: AdmissionSection, policy: str
+) -> AdmissionSetup:
+    capacity = _figure(
+        config.token_bucket_capacity, section.token_bucket_capacity, DEFAULT_TOKEN_BUCKET_CAPACITY
+    )
+    rate = _figure(
+        config.token_bucket_refill_rate,
+        section.token_bucket_refill_rate,
+        DEFAULT_TOKEN_BUCKET_REFILL_RATE,
+    )
+    if policy == "token-bucket":
+        for name, value in (("capacity", capacity), ("refill-rate", rate)):
+            if not finite_positive(value):
+                raise BlisError(
+                    f"--token-bucket-{name}: must be finite and greater than 0, got {value:g}"
+                )
+    return AdmissionSetup(
+        token_bucket_capacity=capacity,
+        token_bucket_refill_rate=rate,
+        tier_shed_threshold=section.tier_shed_threshold or 0,
+        tier_shed_min_priority=_tier_shed_min_priority(section),
+        gaie_qd_threshold=_figure(None, section.gaie_qd_threshold, DEFAULT_GAIE_QD_THRESHOLD),
+        gaie_kv_threshold=_figure(None, section.gaie_kv_threshold, DEFAULT_GAIE_KV_THRESHOLD),
+        priorities=SloPriorities(section.slo_priorities),
+    )
+
+
+def _figure(given: float | None, in_file: float | None, default: float) -> float:
+    if given is not None:
+        return given
+    return default if in_file is None else in_file
+
+
+def _tier_shed_min_priority(section: AdmissionSection) -> int:
+    """Reference quirk 06-19: the default depends on whether the file names the policy."""
+    if section.tier_shed_min_priority is not None:
+        return section.tier_shed_min_priority
+    return TIER_SHED_MIN_PRIORITY_OF_FILE if section.policy == "tier-shed" else 0

@@ -1,0 +1,136 @@
+"""What the figures of a policy file must satisfy, in the order in which faults are reported.
+
+Policies are checked by name even if an option overrides them, and scorers even if the routing
+policy has no use for them. Comparisons are written so that NaN fails.
+"""
+
+from __future__ import annotations
+
+import math
+
+from blis_core.engine.schedulers import PRIORITY_POLICIES
+from blis_core.errors import BlisError
+from blis_core.option import finite_positive
+from blis_core.plugins import get_registry
+from blis_core.policies.bundle import AutoscalerSection, Delay, NodePool, PolicyBundle, ScorerEntry
+from blis_core.policies.scorers import check_scorer
+from blis_core.registry import Kind
+
+DEFAULT_SCALE_UP_THRESHOLD = 0.8
+DEFAULT_SCALE_DOWN_BOUNDARY = 0.4
+
+
+def check_bundle(bundle: PolicyBundle) -> None:
+    """BlisError for the first fault, with the file and the path in it."""
+    check = _Checker(bundle.source)
+    _check_names(check, bundle)
+    _check_admission(check, bundle)
+    for tenant, share in (bundle.tenant_budgets or {}).items():
+        check.that(0 <= share <= 1, f"tenant_budgets.{tenant}", "in [0, 1]", share)
+    _check_scorers(check, bundle.routing.scorers)
+    _check_autoscaler(check, bundle.autoscaler)
+    for index, pool in enumerate(bundle.node_pools):
+        _check_node_pool(check, f"node_pools[{index}]", pool)
+
+
+class _Checker:
+    """Raises what is wrong with one file."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def fail(self, path: str, problem: object) -> BlisError:
+        return BlisError(f"{self._source}: {path}: {problem}")
+
+    def that(self, holds: bool, path: str, rule: str, value: object) -> None:
+        if not holds:
+            raise self.fail(path, f"must be {rule}, got {value!r}")
+
+    def finite_not_negative(self, path: str, value: float | None) -> None:
+        holds = value is None or (math.isfinite(value) and value >= 0)
+        self.that(holds, path, "finite and at least 0", value)
+
+    def finite_positive(self, path: str, value: float) -> None:
+        self.that(finite_positive(value), path, "finite and greater than 0", value)
+
+    def at_least(self, path: str, value: int, least: int) -> None:
+        self.that(value >= least, path, f"at least {least}", value)
+
+    def delay(self, path: str, delay: Delay) -> None:
+        self.finite_not_negative(f"{path}.mean", delay.mean)
+        self.finite_not_negative(f"{path}.stddev", delay.stddev)
+
+    def registered(self, path: str, kind: Kind, name: str) -> None:
+        """``name`` is that of an extension, or empty."""
+        if name:
+            try:
+                get_registry().get(kind, name)
+            except BlisError as problem:
+                raise self.fail(path, problem) from None
+
+
+def _check_names(check: _Checker, bundle: PolicyBundle) -> None:
+    check.registered("admission.policy", "admission-policy", bundle.admission.policy)
+    check.registered("routing.policy", "routing-policy", bundle.routing.policy)
+    priority = bundle.priority.policy
+    known = priority in PRIORITY_POLICIES or not priority
+    rule = f"one of {', '.join(sorted(PRIORITY_POLICIES))}"
+    check.that(known, "priority.policy", rule, priority)
+    check.registered("scheduler", "scheduler", bundle.scheduler)
+
+
+def _check_admission(check: _Checker, bundle: PolicyBundle) -> None:
+    """Absent figures are right; those of the token bucket may be 0 while it is not in use."""
+    section, at = bundle.admission, "admission."
+    for name in ("token_bucket_capacity", "token_bucket_refill_rate"):
+        check.finite_not_negative(at + name, getattr(section, name))
+    if section.tier_shed_threshold is not None:
+        check.at_least(at + "tier_shed_threshold", section.tier_shed_threshold, 0)
+    if section.gaie_qd_threshold is not None:
+        check.finite_positive(at + "gaie_qd_threshold", section.gaie_qd_threshold)
+    share = section.gaie_kv_threshold
+    check.that(share is None or 0 < share <= 1, at + "gaie_kv_threshold", "in (0, 1]", share)
+
+
+def _check_scorers(check: _Checker, entries: tuple[ScorerEntry, ...]) -> None:
+    for index, entry in enumerate(entries):
+        try:
+            before = [earlier.name for earlier in entries[:index]]
+            check_scorer(entry.name, entry.weight, before)
+        except BlisError as problem:
+            raise check.fail(f"routing.scorers[{index}]", problem) from None
+
+
+def _check_autoscaler(check: _Checker, section: AutoscalerSection) -> None:
+    """Checked even if the interval says that there is no autoscaling."""
+    at = "autoscaler."
+    check.finite_not_negative(at + "interval_us", section.interval_us)
+    for name in ("scale_up_stabilization_window_us", "scale_down_stabilization_window_us"):
+        check.finite_not_negative(at + name, getattr(section, name))
+    check.delay(at + "hpa_scrape_delay", section.hpa_scrape_delay)
+    analyzer, at = section.analyzer, "autoscaler.analyzer."
+    share = analyzer.kv_cache_threshold
+    check.that(0 <= share <= 1, at + "kv_cache_threshold", "in (0, 1], or 0 for the default", share)
+    for name in ("scale_up_threshold", "scale_down_boundary", "avg_input_tokens"):
+        value = getattr(analyzer, name)
+        holds = value == 0 or finite_positive(value)
+        check.that(holds, at + name, "finite and greater than 0, or 0 for the default", value)
+    up = analyzer.scale_up_threshold or DEFAULT_SCALE_UP_THRESHOLD
+    down = analyzer.scale_down_boundary or DEFAULT_SCALE_DOWN_BOUNDARY
+    rule = f"less than scale_up_threshold ({up:g})"
+    check.that(down < up, at + "scale_down_boundary", rule, down)
+
+
+def _check_node_pool(check: _Checker, path: str, pool: NodePool) -> None:
+    for name in ("name", "gpu_type"):
+        check.that(bool(getattr(pool, name)), f"{path}.{name}", "given", getattr(pool, name))
+    check.at_least(f"{path}.gpus_per_node", pool.gpus_per_node, 1)
+    check.finite_positive(f"{path}.gpu_memory_gib", pool.gpu_memory_gib)
+    check.at_least(f"{path}.initial_nodes", pool.initial_nodes, 0)
+    check.at_least(f"{path}.min_nodes", pool.min_nodes, 0)
+    rule = f"at least initial_nodes ({pool.initial_nodes})"
+    check.that(pool.max_nodes >= pool.initial_nodes, f"{path}.max_nodes", rule, pool.max_nodes)
+    rule = f"at most max_nodes ({pool.max_nodes})"
+    check.that(pool.min_nodes <= pool.max_nodes, f"{path}.min_nodes", rule, pool.min_nodes)
+    check.delay(f"{path}.provisioning_delay", pool.provisioning_delay)
+    check.finite_not_negative(f"{path}.cost_per_hour", pool.cost_per_hour)

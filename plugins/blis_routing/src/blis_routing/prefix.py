@@ -1,0 +1,122 @@
+"""Scorers that look for a prompt's prefix: in the KV caches, or in what was routed before.
+
+The formulas are those of the BLIS reference simulator. Prefixes are compared by block keys (see
+blis_core.kv.chains), computed once per request, so nothing here is paid per token.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from blis_core.api import Scorer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from blis_core.api import FleetView, Request
+
+    FloatArray = npt.NDArray[np.float64]
+
+
+class PrecisePrefixCache(Scorer):
+    """The most leading blocks of the prompt in the KV cache, relative to the other instances."""
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """Min-max over the cached blocks; all 1 if they are equal, even if nothing is cached."""
+        cached = fleet.cached_blocks(request)
+        low, high = cached.min(), cached.max()
+        return (cached - low) / (high - low) if high > low else np.ones(len(fleet))
+
+
+class PrefixAffinity(Scorer):
+    """The instance to which prompts with the same beginning were sent.
+
+    Remembers, per instance, the block keys of the prompts routed there, the ``capacity`` most
+    recently used ones; what the KV caches really hold plays no part.
+    """
+
+    reads_cache: ClassVar[bool] = False
+    capacity: ClassVar[int] = 10_000
+
+    def __init__(self) -> None:
+        self._recent: dict[str, OrderedDict[int, None]] = {}
+        self._holders: dict[int, set[str]] = {}  # key -> instances that remember it
+        self._keys: list[int] = []
+        self._ids: tuple[str, ...] = ()
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """Leading blocks remembered / all full blocks of the prompt."""
+        keys = self._keys = list(fleet.prompt_keys(request))
+        ids = self._ids = tuple(fleet.ids)
+        scores = np.zeros(len(ids))
+        if not keys:
+            return scores
+        left = self._holders.get(keys[0], set()).intersection(ids)
+        matched = dict.fromkeys(left, len(keys))
+        for depth, key in enumerate(keys):
+            if not left:
+                break
+            here = self._holders.get(key, set())
+            for name in left - here:
+                matched[name] = depth
+            left &= here
+        for position, name in enumerate(ids):
+            if name in matched:
+                scores[position] = matched[name] / len(keys)
+        return scores
+
+    def routed(self, request: Request, index: int) -> None:
+        """Remember the prompt's blocks, from the first to the last."""
+        name = self._ids[index]
+        recent = self._recent.setdefault(name, OrderedDict())
+        holders = self._holders
+        for key in self._keys:
+            if key in recent:
+                recent.move_to_end(key)
+                continue
+            if len(recent) >= self.capacity:
+                forgotten, _ = recent.popitem(last=False)
+                remaining = holders[forgotten]
+                remaining.discard(name)
+                if not remaining:
+                    del holders[forgotten]
+            recent[key] = None
+            holders.setdefault(key, set()).add(name)
+
+
+class NoHitLru(Scorer):
+    """Prompts that no cache knows go to the instance that has been given none for longest.
+
+    A warm prompt (some cache holds its first block) scores 0.5 everywhere.
+    """
+
+    def __init__(self) -> None:
+        self._given: list[str] = []  # instances that were given a cold prompt, latest first
+        self._cold = False
+        self._ids: tuple[str, ...] = ()
+
+    def score(self, request: Request, fleet: FleetView) -> FloatArray:
+        """1 for the instance that waited longest, 0 for the latest, linear in between."""
+        ids = self._ids = tuple(fleet.ids)
+        self._cold = not fleet.cached_blocks(request).any()
+        if not self._cold:
+            return np.full(len(ids), 0.5)
+        if len(ids) == 1:
+            return np.ones(1)
+        here = set(ids)
+        self._given = [name for name in self._given if name in here]
+        given = set(self._given)
+        order = [name for name in ids if name not in given] + self._given[::-1]
+        rank = {name: position for position, name in enumerate(order)}
+        return np.array([1.0 - rank[name] / (len(ids) - 1) for name in ids])
+
+    def routed(self, request: Request, index: int) -> None:
+        """A cold prompt makes its instance the latest one."""
+        if self._cold:
+            name = self._ids[index]
+            if name in self._given:
+                self._given.remove(name)
+            self._given.insert(0, name)
