@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from blis_core.hookspecs import Register, hookimpl
     from blis_core.latency import check_alpha, check_beta, truncate_us, truncate_us_array
     from blis_core.plugins import configure_plugins
-    from blis_core.results import Results
+    from blis_core.results import Results, slo_attainment, slo_attainment_by_class
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import simulate
 
@@ -105,6 +105,8 @@ __all__ = [
     "configure_plugins",
     "hookimpl",
     "simulate",
+    "slo_attainment",
+    "slo_attainment_by_class",
     "stream_seed",
     "truncate_us",
     "truncate_us_array",
@@ -131,6 +133,8 @@ _ELSEWHERE = {
     "configure_plugins": "plugins",
     "hookimpl": "hookspecs",
     "simulate": "run",
+    "slo_attainment": "results",
+    "slo_attainment_by_class": "results",
     "stream_seed": "rng",
     "truncate_us": "latency",
     "truncate_us_array": "latency",

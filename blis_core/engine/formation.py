@@ -78,6 +78,9 @@ class BatchFormation:
         while waiting.count and len(members) < limits.max_running and budget > 0:
             request = waiting.head()
             keys, hit, tokens = self.next_chunk(request, budget)
+            if store.refusals_are_pure and not store.can_admit(hit, tokens):
+                self._refused = request
+                break
             self._rank += 1
             member = Member(request, keys, self._rank, self.target(request))
             if not store.admit(member, hit, tokens):

@@ -93,7 +93,11 @@ def _listing(title: str, rows: Sequence[tuple[str, ...]], style: str = "") -> Re
 def _headline(results: Results) -> RenderableType:
     """Which model, and how many requests came through."""
     cluster = results.cluster
-    done, injected = cluster.completed_requests, cluster.injected_requests
+    found = results.anomalies
+    done = cluster.completed_requests
+    # those that never reached an instance were requests, too
+    injected = cluster.injected_requests + found.rejected_admission + found.rejected_routing
+    injected += found.gateway_shed + found.gateway_depth
     name = results.config.model if results.config is not None else "Simulation"
     return Text.assemble(
         (name, "bold"),

@@ -85,7 +85,7 @@ def test_everything_at_once_fits() -> None:
     ):
         assert present in text
     assert "Jain fairness index" in text
-    assert "6 of 15 requests" in text
+    assert "6 of 1,264 requests" in text
 
 
 def test_nothing_completed() -> None:
