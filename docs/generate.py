@@ -266,7 +266,8 @@ def _home(name: str) -> ModuleType:
     """The module that defines a public name."""
     home = importlib.import_module(f"blis_core.{api._ELSEWHERE.get(name, 'contracts')}")
     value = getattr(home, name)
-    return sys.modules[value.__module__] if inspect.isclass(value) else home
+    defined = inspect.isclass(value) or inspect.isfunction(value)
+    return sys.modules[value.__module__] if defined else home
 
 
 def _public(name: str, home: ModuleType) -> str:

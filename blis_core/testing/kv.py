@@ -80,6 +80,38 @@ class KVStoreTests:
             )
             instance.finish()
 
+    def test_a_refused_call_changes_nothing(self) -> None:
+        """Unless the store says ``refusals_are_pure = False``."""
+        inner = self.make(self.setup(8, 4))
+        if not inner.refusals_are_pure:
+            return
+        store, table = checked(inner), ChainTable(4)
+        table.listeners.append(store.chain_shared)
+        tokens = np.arange(64, dtype=np.int32)
+        chain = table.intern(tokens[:20], 20)
+        alike = table.intern(np.concatenate([tokens[:8], tokens[40:64]]), 32)
+        unlike = table.intern(tokens[20:36], 16)
+        store.release(_admit(store, chain, 0))  # so that there are hits to be counted
+        holder = _admit(store, chain, 0)  # 5 blocks of 8
+        before = len(store.match(alike, 8))
+        for keys in (alike, unlike):
+            seq = KVSequence(keys, 1, None, len(keys) * 4)
+            hit = store.match(keys, len(keys))
+            require(
+                not store.admit(seq, hit, (len(keys) - len(hit)) * 4),
+                f"admit() takes {len(keys) - len(hit)} blocks where 3 are free",
+            )
+        require(not store.extend(holder, 20, 36), "extend() takes 4 blocks where 3 are free")
+        filler = _admit(store, table.intern(tokens[36:48], 12), 2)
+        require(not store.append(holder, 20), "append() takes a block where none is free")
+        require(
+            len(store.match(alike, 8)) == before,
+            "the cache holds less of a prompt after refused calls than before them; a call that is"
+            " refused must change nothing",
+        )
+        store.release(filler)
+        store.release(holder)
+
     def test_runs_of_decode_steps_equal_single_steps(self) -> None:
         """``reach`` and ``advance`` are a short cut and nothing else."""
         for seed in range(self.workloads):

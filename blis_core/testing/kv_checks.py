@@ -81,6 +81,11 @@ class CheckedStore(KVStore):
         before = self._state()
         answer = self._store.can_admit(hit, new_tokens)
         require(self._state() == before, "can_admit() changes the store; it is a question")
+        size, length = self.block_size, len(hit)
+        self._check_not_stuck(
+            answer, f"can_admit() of {new_tokens} tokens behind {length} cached blocks of {size}",
+            math.ceil(new_tokens / size) + length,
+        )  # fmt: skip
         return answer
 
     def hit_rate(self) -> float:
@@ -108,7 +113,6 @@ class CheckedStore(KVStore):
         store, size, length = self._store, self.block_size, len(hit)
         before, free = self._state(seq), store.free_blocks
         foretold = store.can_admit(hit, new_tokens)
-        empty = not self._holders and store.used_blocks == 0
         admitted = store.admit(seq, hit, new_tokens)
         call = f"admit() of {new_tokens} tokens behind {length} cached blocks of {size} tokens"
         require(isinstance(admitted, bool), f"{call} returned {admitted!r}, neither True nor False")
@@ -119,11 +123,7 @@ class CheckedStore(KVStore):
                 f"{call} returned {admitted}, but can_admit() had said {foretold}",
             )
             require(admitted or self._state(seq) == before, f"{call}: {_PURE}")
-        require(
-            admitted or not empty or fresh + length > self.total_blocks,
-            f"{call} is refused although nobody holds any of the {self.total_blocks} blocks; the"
-            " request would wait for ever",
-        )
+        self._check_not_stuck(admitted, call, fresh + length)
         if admitted and self.refusals_are_pure:
             taken = store.used_blocks - before[0]
             least, most = (fresh, fresh + length) if new_tokens else (0, 0)
@@ -262,6 +262,14 @@ class CheckedStore(KVStore):
         store = self._store
         held = None if seq is None else list(seq.blocks)
         return store.used_blocks, store.hit_rate(), held
+
+    def _check_not_stuck(self, accepted: bool, call: str, blocks: int) -> None:
+        """An empty store must take what fits, or nothing would ever change."""
+        require(
+            accepted or self._holders or self._store.used_blocks or blocks > self.total_blocks,
+            f"{call} is refused although nobody holds any of the {self.total_blocks} blocks; the"
+            " request would wait for ever",
+        )
 
     def _check_counts(self, call: str) -> None:
         used, total = self._store.used_blocks, self.total_blocks

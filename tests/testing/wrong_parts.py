@@ -218,6 +218,29 @@ class Begins(PagedKVStore):
         return admitted
 
 
+class Evicts(PagedKVStore):
+    """Gives its cache up when it is asked for too much."""
+
+    def extend(self, seq, start, end):
+        stored = super().extend(seq, start, end)
+        if not stored:
+            self.match = lambda keys, blocks: PagedKVStore.match(self, keys, 0)
+        return stored
+
+
+class Overfull(PagedKVStore):
+    def append(self, seq, position):
+        return super().append(seq, position) or True
+
+
+class Counts(PagedKVStore):
+    """Takes a question for a look-up."""
+
+    def can_admit(self, hit, new_tokens):
+        self.misses += 1
+        return super().can_admit(hit, new_tokens)
+
+
 class Never(PagedKVStore):
     def can_admit(self, hit, new_tokens):
         return False
@@ -332,13 +355,17 @@ def store(cls, law, message, **attributes):
 
 
 CALLS = "every_call_keeps_the_contract"
+REFUSED = "a_refused_call_changes_nothing"
 STORES = [
     store(Shared, CALLS, "it must start empty"),
     store(Leaks, CALLS, "release() of the last sequence leaves"),
     store(Hallucinates, CALLS, "have never been stored"),
     store(LooksTooFar, CALLS, "look at the first"),
     store(Promises, CALLS, "but can_admit() had said True"),
-    store(Begins, CALLS, "a call that is refused must change nothing"),
+    store(Counts, CALLS, "can_admit() changes the store; it is a question"),
+    store(Begins, REFUSED, "a call that is refused must change nothing"),
+    store(Evicts, REFUSED, "the cache holds less of a prompt after refused calls"),
+    store(Overfull, REFUSED, "append() at position 20, blocks of 4 tokens returned True"),
     store(Never, CALLS, "although nobody holds any of the"),
     store(Greedy, CALLS, "it needs"),
     store(Shy, CALLS, "extend() from"),

@@ -1,0 +1,1 @@
+"""A scorer for BLIS: is there room for the prompt?"""
