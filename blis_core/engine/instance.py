@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from blis_core.kv.chains import ChainTable
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
+_SHORTEST_RUN = 3  # a single step is cheaper without arrays
 
 
 class Plan(NamedTuple):
@@ -404,6 +405,8 @@ class Instance:
             last_start = min(last_start, entering[0][0] - 1)
         # a guess of how many steps fit before something interferes keeps plans short
         steps = min(steps, to_finish, (last_start - now) // self._last_duration + 2)
+        if steps < _SHORTEST_RUN:
+            return False
         steps = store.reach(batch.groups, first, steps)
         if not steps:
             return False

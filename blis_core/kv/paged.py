@@ -175,6 +175,9 @@ class PagedKVStore(KVStore):
 
     def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
         """``seq``, which holds nothing, goes on at position ``start`` with a chain of its own."""
+        own = keys.own
+        if own is not None and own.base in self._extents:
+            own.share()  # it is about to store blocks that it has left in the queue
         seq.keys = keys
         seq.start = seq.stored = start
         self._hold(seq, 0)

@@ -102,6 +102,26 @@ def test_a_refusal_changes_nothing():
     assert b.blocks == []
 
 
+def test_a_block_left_in_the_queue_takes_the_index_entry_of_its_successor_along():
+    bench = Bench(3, 2)
+    store = bench.store
+    store.release(bench.admit([1, 2]))
+    output = bench.chain([5, 6])
+    for rank in (2, 3):  # a request whose prompt is cached as a whole, preempted once
+        seq = KVSequence(bench.chain([1, 2]), rank)
+        assert store.admit(seq, store.match(seq.keys, 1), 0)
+        store.restart(seq, output, 2)
+        assert store.append(seq, 2)
+        assert store.append(seq, 3)
+        (answer,) = seq.keys
+        assert answer in store.cached_keys()
+        if rank == 2:
+            store.release(seq)
+    assert store.free_keys()[-1] == answer
+    bench.admit([7, 7, 8, 8])
+    assert answer not in store.cached_keys()  # although `seq` still has it
+
+
 @pytest.mark.parametrize(("blocks", "size"), [(0, 16), (-1, 16), (4, 0)])
 def test_nonsense_sizes_are_refused(blocks, size):
     with pytest.raises(BlisError, match="--total-kv-blocks"):
