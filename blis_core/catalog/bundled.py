@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -9,10 +10,8 @@ from typing import Any
 
 @cache
 def bundled(name: str) -> dict[str, Any]:
-    """Contents of ``data/<name>.yaml``. Shared by all callers: do not change it."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = resources.files("blis_core.catalog").joinpath(f"data/{name}.yaml").read_bytes()
-    contents: dict[str, Any] = yaml.load(text, Loader=loader)
+    """Contents of ``data/<name>.json``. Shared by all callers: do not change it."""
+    contents: dict[str, Any] = json.loads(
+        resources.files("blis_core.catalog").joinpath(f"data/{name}.json").read_bytes()
+    )
     return contents

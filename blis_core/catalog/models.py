@@ -37,7 +37,7 @@ _HF_MOE_KEYS: Final = {
     "shared_experts": "n_shared_experts",
     "interleave": "interleave_moe_layer_step",
 }
-"""HuggingFace keys of the fields of ``data/models.yaml``."""
+"""HuggingFace keys of the fields of ``data/models.json``."""
 
 
 @attrs.frozen

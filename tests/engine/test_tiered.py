@@ -7,12 +7,11 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blis_core.contracts import MAX_INT64
 from blis_core.engine.formation import Limits
 from tests.engine.compare import expected, naive, outcome, product
 from tests.engine.regression import ContextSensitive, Regression
 
-EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def scenario_of(rng, count):
@@ -51,7 +50,8 @@ def scenario_of(rng, count):
         "limits": limits,
         "scheduler": rng.choice(["fcfs", "fcfs", "sjf", "priority-fcfs", "reverse-priority"]),
         "priority": rng.choice(["constant", "slo-based", "inverted-slo"]),
-        "horizon": rng.choice([MAX_INT64, MAX_INT64, MAX_INT64, 2000, 9000]),
+        # finite: blocks that refusals have left may keep each other from finishing for ever
+        "horizon": rng.choice([60_000, 60_000, 60_000, 2000, 9000]),
         "tier": (
             rng.choice([1, 3, blocks // 2, blocks, 2 * blocks, 1000]),
             rng.choice([0.05, 1.5, 100.0]),
