@@ -17,34 +17,51 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from blis_core.contracts import KVSequence
-from blis_core.kv.chains import Chain
 from blis_core.kv.reuse import Walk, shared_misses, sum_monotone, walk
 
 
 class _Held:
     """What a member of the batch had in the last pass: the first ``blocks`` keys of its chain."""
 
-    __slots__ = ("blocks", "chain", "seq", "spans")
+    __slots__ = ("behind", "blocks", "chain", "seq", "spans", "zero")
 
     def __init__(self, seq: KVSequence, blocks: int) -> None:
         self.seq = seq
         self.chain = chain = seq.keys
         self.blocks = blocks
+        self.behind = len(chain.head)
+        """Key number i is zero + i from here on."""
         self.spans = chain.spans
+        self.zero = 0
         if chain.own is not None:
             self.spans = [*chain.spans, (chain.own.base, chain.own.blocks)]
+            self.zero = chain.own.base - self.behind
+
+    def keys(self, start: int, stop: int) -> Sequence[int]:
+        """Keys number ``start..stop-1``."""
+        behind, zero = self.behind, self.zero
+        if start >= behind:
+            return range(zero + start, zero + stop)
+        head = self.chain.head
+        if stop <= behind:
+            return head[start:stop]
+        return [*head[start:], *range(zero + behind, zero + stop)]
 
 
 class _Change:
     """How the batch of a pass differs from that of the pass before."""
 
-    __slots__ = ("fresh", "grown", "joined", "left")
+    __slots__ = ("alone", "fresh", "grown", "joined", "left")
 
     def __init__(self) -> None:
         self.joined: list[_Held] = []
         self.left: list[_Held] = []
-        self.grown: list[tuple[_Held, int]] = []  # and the number of its blocks now
-        self.fresh: dict[int, None] = {}  # keys that nobody in the batch had
+        self.grown: list[tuple[_Held, int, Sequence[int]]] = []
+        """Members, the number of their blocks now, and the keys of those that are new."""
+        self.alone = True
+        """Whether nobody else has, or had in the pass before, the keys of grown members."""
+        self.fresh: dict[int, bool] = {}
+        """Keys that nobody in the batch had, and whether a member has grown into them."""
 
 
 class CpuTier:
@@ -116,13 +133,17 @@ class CpuTier:
             self._pass_that_fits(change, first)
         elif first == last:
             remaining = in_batch - sum(held.blocks for held in change.left)
-            if remaining <= self.capacity or not self._pass_that_spills(change):
-                self._touch(members, first, last)
+            if remaining > self.capacity and change.alone:
+                self._pass_that_spills(change)
+            else:
+                self._carry_out(members, change)
         elif change.joined or change.left or self._renewed:
             self._pass(members, first, first)
             self._pass(members, first + 1, last)
         elif in_batch > self.capacity:
-            if not self._passes_that_spill(change, first, last):
+            if change.alone:
+                self._passes_that_spill(change, first, last)
+            else:
                 self._touch(members, first, last)
         else:
             clocks = sorted(clock for clock, _, _ in self._in_order(change, first))
@@ -139,23 +160,27 @@ class CpuTier:
         joined, grown, fresh = change.joined, change.grown, change.fresh
         batch, holders = self._batch, self._holders
         size = self._block_size
+        added = 0
         for seq in members:
-            held = batch.get(seq.rank)
             if seq.decoding and size > 1:
                 blocks = (clock - seq.offset - seq.start) // size  # indexed_blocks, spelled out
             else:
                 blocks = indexed_blocks(seq, clock, size)
+            held = batch.get(seq.rank)
             if held is None:
                 joined.append(_Held(seq, blocks))
             elif blocks != held.blocks:
-                grown.append((held, blocks))
-                for key in _keys(held.chain, held.blocks, blocks):
+                keys = held.keys(held.blocks, blocks)
+                grown.append((held, blocks, keys))
+                added += len(keys)
+                for key in keys:
                     if key not in holders:
-                        fresh[key] = None
+                        fresh[key] = True
+        change.alone = len(fresh) == added
         for held in joined:
-            for key in _keys(held.chain, 0, held.blocks):
-                if key not in holders:
-                    fresh[key] = None
+            for key in held.keys(0, held.blocks):
+                if key not in holders and fresh.setdefault(key, False):
+                    change.alone = False
         if len(members) - len(joined) < len(batch):
             ranks = {seq.rank for seq in members}
             change.left = [held for rank, held in batch.items() if rank not in ranks]
@@ -165,19 +190,20 @@ class CpuTier:
         """(clock, rank, key) of all fresh keys as they are mirrored for the first time."""
         size, fresh = self._block_size, change.fresh
         found: dict[int, tuple[int, int, int]] = {}
-        for held, blocks in change.grown:
+
+        def note(seq: KVSequence, clock: int, key: int) -> None:
+            if key in fresh and (key not in found or (clock, seq.rank) < found[key][:2]):
+                found[key] = clock, seq.rank, key
+
+        for held, _, keys in change.grown:
             seq = held.seq
-            zero = seq.offset + seq.start + size if seq.decoding else first
-            for i, key in enumerate(_keys(held.chain, held.blocks, blocks), held.blocks):
-                clock = max(first, zero + i * size) if seq.decoding else first
-                if key in fresh and (key not in found or (clock, seq.rank) < found[key][:2]):
-                    found[key] = clock, seq.rank, key
+            for i, key in enumerate(keys, held.blocks + 1):
+                full = seq.offset + seq.start + i * size if seq.decoding else first
+                note(seq, max(first, full), key)
         for held in change.joined:
-            seq = held.seq
-            for key in _keys(held.chain, 0, held.blocks):
-                if key in fresh and (key not in found or (first, seq.rank) < found[key][:2]):
-                    found[key] = first, seq.rank, key
-        # the order of equal clock and rank is that of the chain: sorting must be stable
+            for key in held.keys(0, held.blocks):
+                note(held.seq, first, key)
+        # for equal clock and rank the order is that of the chain, and sorting is stable
         return sorted(found.values(), key=lambda entry: entry[:2])
 
     # ------------------------------------------------------------------- the two easy cases
@@ -221,17 +247,14 @@ class CpuTier:
                 size += 1
             self.stores += 1
 
-    def _pass_that_spills(self, change: _Change) -> bool:
-        """A pass with more remaining blocks than the tier has.
+    def _pass_that_spills(self, change: _Change) -> None:
+        """A pass with more remaining blocks than the tier has, whose members grow alone.
 
-        All keys that only one member has are stored anew. False, and nothing happens, if a member
-        has grown into keys that others have.
+        All keys that only one member has are stored anew.
         """
-        if not self._grows_alone(change):
-            return False
         batch, holders = self._batch, self._holders
         present = len(batch)
-        had = {held.seq.rank: held.blocks for held, _ in change.grown}
+        had = {held.seq.rank: held.blocks for held, _, _ in change.grown}
         self._add(change)
         # those that have left still count as holders: they may have used a shared range last
         left = {held.seq.rank for held in change.left}
@@ -245,12 +268,9 @@ class CpuTier:
         self._walk = new
         for held in change.left:
             self._remove(held)
-        return True
 
-    def _passes_that_spill(self, change: _Change, first: int, last: int) -> bool:
+    def _passes_that_spill(self, change: _Change, first: int, last: int) -> None:
         """Several such passes with constant membership, at the clocks ``first..last``."""
-        if not self._grows_alone(change):
-            return False
         self._add(change)
         batch, holders, size = list(self._batch.values()), self._holders, self._block_size
         self.stores += sum(_summed_blocks(held.seq, first, last, size) for held in batch)
@@ -260,7 +280,7 @@ class CpuTier:
             walks[first - 1] = self._walk
         self._walk = final
         if not final.shared:
-            return True
+            return
 
         def walk_at(clock: int) -> Walk:
             if clock not in walks:
@@ -273,38 +293,25 @@ class CpuTier:
 
         # distances only grow in a run, and misses with them
         self.stores += sum_monotone(misses, first, last) - final.shared * (last - first + 1)
-        return True
-
-    def _grows_alone(self, change: _Change) -> bool:
-        """Whether nobody else has the keys that members have grown by."""
-        expected = sum(blocks - held.blocks for held, blocks in change.grown)
-        grown = {key for held, n in change.grown for key in _keys(held.chain, held.blocks, n)}
-        return len(grown) == expected and all(
-            key in change.fresh for key in grown
-        ) and not any(
-            key in grown for held in change.joined for key in _keys(held.chain, 0, held.blocks)
-        )  # fmt: skip
 
     def _add(self, change: _Change) -> None:
         """Take joined members and grown blocks into the batch."""
-        for held, blocks in change.grown:
-            self._count(_keys(held.chain, held.blocks, blocks))
-            held.blocks = blocks
-        for held in change.joined:
-            self._count(_keys(held.chain, 0, held.blocks))
-            self._batch[held.seq.rank] = held
-
-    def _count(self, keys: Iterable[int]) -> None:
         holders = self._holders
-        for key in keys:
-            holders[key] = holders.get(key, 0) + 1
+        for held, blocks, keys in change.grown:
+            held.blocks = blocks
+            for key in keys:
+                holders[key] = holders.get(key, 0) + 1
+        for held in change.joined:
+            self._batch[held.seq.rank] = held
+            for key in held.keys(0, held.blocks):
+                holders[key] = holders.get(key, 0) + 1
 
     def _remove(self, held: _Held) -> list[int]:
         """Take a member out of the batch. Returns the keys that nobody has any more."""
         del self._batch[held.seq.rank]
         holders = self._holders
         free: list[int] = []
-        for key in _keys(held.chain, 0, held.blocks):
+        for key in held.keys(0, held.blocks):
             others = holders[key] - 1
             if others:
                 holders[key] = others
@@ -315,39 +322,57 @@ class CpuTier:
 
     # ------------------------------------------------------------------------ block by block
 
-    def _touch(self, members: Sequence[KVSequence], first: int, last: int) -> None:
-        """Carry out the passes at the clocks ``first..last``."""
-        tier = self._spell_out()
+    def _carry_out(self, members: Sequence[KVSequence], change: _Change) -> None:
+        """One pass over regular sequences."""
+        tier = self._spelled_out()
         self._walk = None
-        size, capacity = self._block_size, self.capacity
-        regular = True
+        self._renewed.clear()
+        self._add(change)
+        for held in change.left:
+            self._remove(held)
+        batch, holders = self._batch, self._holders
+        for seq in members:
+            held = batch[seq.rank]
+            self._use(tier, held.keys(0, held.blocks))
+        self._gone = OrderedDict()
+        if len(holders) < self.capacity:
+            self._gone = OrderedDict.fromkeys(key for key in tier if key not in holders)
+
+    def _touch(self, members: Sequence[KVSequence], first: int, last: int) -> None:
+        """The passes at the clocks ``first..last``, whatever the sequences are like."""
+        tier = self._spell_out()
+        size = self._block_size
         for clock in range(first, last + 1):
             for seq in members:
                 if seq.layout is None:
-                    keys: Iterable[int] = islice(seq.keys, indexed_blocks(seq, clock, size))
+                    self._use(tier, islice(seq.keys, indexed_blocks(seq, clock, size)))
                 else:
-                    regular = False
-                    keys = [key for key in seq.layout.keys if key >= 0]
-                for key in keys:
-                    if key in tier:
-                        tier.move_to_end(key)
-                        continue
-                    if len(tier) == capacity:
-                        tier.popitem(last=False)
-                    tier[key] = None
-                    self.stores += 1
-        if regular:
+                    self._use(tier, [key for key in seq.layout.keys if key >= 0])
+        if all(seq.layout is None for seq in members):
             self._explicit = None
-            self._batch = {seq.rank: _Held(seq, indexed_blocks(seq, last, size)) for seq in members}
-            for held in self._batch.values():
-                self._count(_keys(held.chain, 0, held.blocks))
+            change = _Change()
+            change.joined = [_Held(seq, indexed_blocks(seq, last, size)) for seq in members]
+            self._add(change)
             holders = self._holders
             self._gone = OrderedDict.fromkeys(key for key in tier if key not in holders)
+
+    def _use(self, tier: OrderedDict[int, None], keys: Iterable[int]) -> None:
+        """Mirror blocks one by one."""
+        capacity = self.capacity
+        for key in keys:
+            if key in tier:
+                tier.move_to_end(key)
+                continue
+            if len(tier) == capacity:
+                tier.popitem(last=False)
+            tier[key] = None
+            self.stores += 1
 
     def _spell_out(self) -> OrderedDict[int, None]:
         """Go over to the explicit form."""
         if self._explicit is None:
             self._explicit = self._spelled_out()
+            self._walk = None
             self._batch = {}
             self._holders = {}
             self._gone = OrderedDict()
@@ -360,7 +385,7 @@ class CpuTier:
             return self._explicit
         tier = self._gone.copy()
         for held in self._batch.values():
-            for key in _keys(held.chain, 0, held.blocks):
+            for key in held.keys(0, held.blocks):
                 tier[key] = None
                 tier.move_to_end(key)
         while len(tier) > self.capacity:
@@ -390,16 +415,3 @@ def _quotients(n: int, size: int) -> int:
     """Sum of ``i // size`` for i in 0..n."""
     cycles, rest = divmod(n + 1, size)
     return size * (cycles * (cycles - 1) // 2) + cycles * rest
-
-
-def _keys(chain: Chain, start: int, stop: int) -> Sequence[int]:
-    """Keys number ``start..stop-1`` of a chain."""
-    head = chain.head
-    behind = len(head)
-    if stop <= behind:
-        return head[start:stop]
-    assert chain.own is not None
-    base = chain.own.base - behind
-    if start >= behind:
-        return range(base + start, base + stop)
-    return [*head[start:], *range(base + behind, base + stop)]
