@@ -77,6 +77,9 @@ class BatchFormation:
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
         while waiting.count and len(members) < limits.max_running and budget > 0:
             request = waiting.head()
+            if self._cannot_fit(request, budget):
+                self._refused = request
+                break
             keys, hit, tokens = self.next_chunk(request, budget)
             if store.refusals_are_pure and not store.can_admit(hit, tokens):
                 self._refused = request
@@ -116,6 +119,8 @@ class BatchFormation:
         request = waiting.head()
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
+        if self._cannot_fit(request, limits.max_tokens - batch.decodes):
+            return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
         _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
             return 0, False
@@ -173,6 +178,23 @@ class BatchFormation:
         if 0 < long_prefill < tokens:
             tokens = long_prefill
         return keys, hit, min(tokens, budget)
+
+    def _cannot_fit(self, request: Request, budget: int) -> bool:
+        """Whether too few blocks are free for ``request``, told without looking at the cache.
+
+        Blocks of a private prompt that are cached are free ones, so that it takes as many free
+        blocks with them as without. False means nothing.
+        """
+        keys = request.keys
+        prompt = request.prompt_len
+        if keys is None or keys.head or not keys.private or self._limits.long_prefill:
+            return False
+        store = self.store
+        return (
+            prompt <= budget
+            and store.refusals_are_pure
+            and -(-prompt // store.block_size) > store.free_blocks
+        )
 
     def target(self, request: Request) -> int:
         """Progress at which a request is done: all output but its last token, or the cap."""
