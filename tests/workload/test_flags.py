@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,15 +26,10 @@ from blis_core.workload.flags import (
     specification,
 )
 from blis_core.workload.pipeline import prepare
+from tests.workload.recorded import PRESETS, all_sha, id_sha, ids_of
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "flag_workloads.json").read_text())
 
-PRESETS = {
-    "chatbot": (LengthBounds(256, 100, 2, 800), LengthBounds(256, 100, 1, 1024)),
-    "contentgen": (LengthBounds(1024, 150, 10, 2048), LengthBounds(1024, 200, 10, 2048)),
-    "summarization": (LengthBounds(4096, 500, 100, 8192), LengthBounds(512, 150, 10, 2048)),
-    "multidoc": (LengthBounds(10240, 1200, 500, 20480), LengthBounds(1536, 300, 50, 4096)),
-}
 BOUNDS = LengthBounds(512, 256, 2, 7000)
 DEFAULT = FlagWorkload(
     rate=1.0,
@@ -64,30 +57,11 @@ def workload_of(flags: dict[str, Any]) -> FlagWorkload:
     )
 
 
-def ids_of(request: Request) -> tuple[list[int], list[int]]:
-    assert request.tokens is not None
-    assert request.tokens.dtype == np.int32
-    assert len(request.tokens) == request.prompt_len + request.output_len
-    ids = request.tokens.tolist()
-    return ids[: request.prompt_len], ids[request.prompt_len :]
-
-
-def sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def id_sha(ids: list[int]) -> str:
-    return sha(",".join(map(str, ids)))
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["case"])
 def test_requests_of_the_reference(case: dict[str, Any]) -> None:
     requests = list(generate(workload_of(case["flags"])))
     assert len(requests) == case["num_generated"]
-    lines = [
-        f"{r.id}|{r.arrival}|{id_sha(ids_of(r)[0])}|{id_sha(ids_of(r)[1])}\n" for r in requests
-    ]
-    assert sha("".join(lines)) == case["all_sha"]
+    assert all_sha(requests) == case["all_sha"]
     for request, known in zip(requests, case["requests"], strict=False):
         prompt, output = ids_of(request)
         assert {
