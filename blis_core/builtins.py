@@ -86,4 +86,8 @@ def blis_register_length_samplers(register: Register) -> None:
 def blis_register_commands(register: Register) -> None:
     """Subcommands of the command line."""
     register("run", "blis_core.cli.run:command", summary="Simulate a generated workload.")
-    register("replay", "blis_core.cli.replay:command", summary="Simulate recorded traffic.")
+    at = "blis_core.cli."
+    register("replay", at + "replay:command", summary="Simulate recorded traffic.")
+    register("calibrate", at + "calibrate:command", summary="Compare a simulation with reality.")
+    register("convert", at + "convert:command", summary="Make a workload of something else.")
+    register("compose", at + "compose:command", summary="Make one workload out of several.")

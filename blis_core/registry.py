@@ -29,6 +29,7 @@ Kind = Literal[
     "routing-policy",
     "admission-policy",
     "scheduler",
+    "importer",
     "command",
 ]
 
@@ -50,6 +51,7 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
     "routing-policy": KindInfo("blis_register_routing_policies", "RoutingPolicy"),
     "admission-policy": KindInfo("blis_register_admission_policies", "AdmissionPolicy"),
     "scheduler": KindInfo("blis_register_schedulers", "Scheduler"),
+    "importer": KindInfo("blis_register_importers", "Importer"),
     "command": KindInfo("blis_register_commands", ""),
 }
 

@@ -144,7 +144,8 @@ _BOOLEANS = {
 # A kind converts one cell, raising ValueError that says what is allowed, or a whole column.
 
 
-def _whole(cell: str) -> int:
+def whole_number(cell: str) -> int:
+    """A 64-bit whole number; ValueError, saying so, for any other text."""
     if _WHOLE.fullmatch(cell):
         value = int(cell) if len(cell) < 4000 else 2**63  # int() refuses absurd lengths
         if value in _INT64:
@@ -213,7 +214,7 @@ def _kind(name: str, annotation: Any) -> _Kind:
         return _trimmed, _few_values
     if annotation == "int":
         signed = name in ("request_id", "round_index") or (name.endswith("_time_us"))
-        return (_whole if signed else _count), _integers
+        return (whole_number if signed else _count), _integers
     if annotation == "bool":
         return _boolean, _few_values
     if annotation == "float":
