@@ -32,10 +32,9 @@ _INDICATORS = frozenset("#,[]{}&*!|>'\"%@`")
 _UNPRINTABLE = re.compile(
     "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]"  # and all beyond 16 bits
 )
-_ESCAPES = {
-    **{0x00: "0", 0x07: "a", 0x08: "b", 0x09: "t", 0x0A: "n", 0x0B: "v", 0x0C: "f", 0x0D: "r"},
-    **{0x1B: "e", 0x22: '"', 0x5C: "\\", 0x85: "N", 0x2028: "L", 0x2029: "P"},
-}
+_ESCAPES = dict(
+    zip(map(ord, '\0\a\b\t\n\v\f\r\x1b"\\\x85\u2028\u2029'), '0abtnvfre"\\NLP', strict=True)
+)
 
 
 def dump_yaml(document: Mapping[str, Any]) -> str:

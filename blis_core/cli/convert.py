@@ -22,9 +22,7 @@ class PresetOptions:
 
     name: str = option(ValueKind.TEXT, SOURCE, "", "Name of a preset, such as chatbot (required).")
     rate: float = option(ValueKind.FLOAT, SOURCE, 1.0, "Requests per second.")
-    num_requests: int = option(
-        ValueKind.INT, SOURCE, 100, "Requests of the workload.", at_least=1
-    )
+    num_requests: int = option(ValueKind.INT, SOURCE, 100, "Requests of the workload.", at_least=1)
     defaults_filepath: str = option(
         ValueKind.TEXT, SOURCE, "defaults.yaml", "Catalogue file, if there is one."
     )
@@ -157,6 +155,6 @@ class _Sources(click.Group):
 )
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Print a workload specification, or write a trace, made from another description of traffic."""
+    """Make a workload specification, or a trace, from another description of traffic."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 import attrs
@@ -23,12 +24,9 @@ from blis_core.workload.numeric import trunc_int64
 from blis_core.workload.spec import Network
 
 KNOWN_LIMITATIONS = (
-    "The simulator advances in whole batch steps, a server admits requests continuously: under"
-    " load, the simulated time to first token is biased.",
-    "Prompts are made of synthetic tokens: how often the prefix cache is hit may differ from what"
-    " happened on the server.",
-    "Speculative decoding is not simulated: where the server used it, the time between tokens"
-    " cannot be compared.",
+    "Batch steps: a simulated server admits requests between them, a real one at any time.",
+    "Prompts: their tokens are synthetic, and may share more or fewer prefixes than real ones.",
+    "Speculative decoding is not simulated: where a server used it, times between tokens differ.",
 )
 
 
@@ -231,7 +229,7 @@ def _inter_token(pairing: _Pairing, chunk_times: Iterable[ChunkTime]) -> tuple[_
         if len(chunks) < 2:
             continue
         times = [chunk.timestamp_us for chunk in chunks]
-        gaps = [b - a for a, b in zip(times, times[1:], strict=False) if b >= a]
+        gaps = [b - a for a, b in pairwise(times) if b >= a]
         if not gaps:
             dropped += 1
             continue

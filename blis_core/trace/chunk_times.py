@@ -65,7 +65,7 @@ def _value(where: str, name: str, cell: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise BlisError(f"{where}: column {name} must be a whole number of at least 0, not {cell!r}")
+        raise BlisError(f"{where}: {name} must be a whole number of at least 0, not {cell!r}")
     return value
 
 

@@ -8,6 +8,7 @@ are recorded, constant or drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from blis_core import log
 from blis_core.contracts import LengthSampler, Request
@@ -55,9 +56,7 @@ def recorded_gaps(rounds: Sequence[TraceRow]) -> LengthSampler:
     """From one recorded arrival to the next, so that the recorded time of service counts as
     thinking (reference quirk 05a-12). Never negative."""
     arrivals = [row.arrival_time_us for row in rounds]
-    return RecordedValues(
-        [max(0, b - a) for a, b in zip(arrivals, arrivals[1:], strict=False)],
-    )
+    return RecordedValues([max(0, b - a) for a, b in pairwise(arrivals)])
 
 
 def think_times(think_time_ms: int | None, distribution: str | None) -> ThinkTimes:

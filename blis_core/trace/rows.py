@@ -62,9 +62,7 @@ class TraceRows(Sequence[TraceRow]):
 
     __slots__ = ("_columns", "blocks")
 
-    def __init__(
-        self, rows: Iterable[TraceRow] = (), blocks: PromptBlocks | None = None
-    ) -> None:
+    def __init__(self, rows: Iterable[TraceRow] = (), blocks: PromptBlocks | None = None) -> None:
         self._columns: tuple[Sequence[Any], ...] = tuple(zip(*rows, strict=True))
         if not self._columns:
             self._columns = ((),) * _WIDTH
