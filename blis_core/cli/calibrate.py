@@ -44,6 +44,9 @@ class CalibrateOptions:
         0.0,
         "Bandwidth in Mbit/s, for the transfer of prompts and answers; 0 = no delay.",
     )
+    only_ok: bool = option(
+        ValueKind.BOOL, NETWORK, False, "Leave out requests with a status other than ok."
+    )
 
 
 def execute(options: CalibrateOptions) -> None:
@@ -73,6 +76,7 @@ def execute(options: CalibrateOptions) -> None:
             warmup_requests=None if warmup == -1 else warmup,
             network_rtt_us=None if rtt == -1 else rtt,
             network_bandwidth_mbps=options.network_bandwidth_mbps,
+            only_ok=options.only_ok,
         ),
         read_chunk_times(options.itl_data) if options.itl_data else (),
     )

@@ -47,7 +47,8 @@ def summary(calibration: Calibration) -> Iterator[str]:
     """The main figures in a few lines."""
     counts = calibration.counts
     yield (
-        f"{counts.matched} requests matched, {counts.excluded} left out as warm-up,"
+        f"{counts.matched} requests matched, {counts.excluded} left out as warm-up"
+        f"{f', {counts.failed} because they failed' if counts.failed else ''},"
         f" {counts.unmatched_real} of the trace and {counts.unmatched_sim} of the simulation"
         " without a partner"
     )

@@ -40,6 +40,8 @@ class CalibrationOptions:
     """Round-trip time; None = what the trace's header says."""
     network_bandwidth_mbps: float = 0.0
     """0 or less = transfers take no time."""
+    only_ok: bool = False
+    """Leave out rows with a status other than ``ok``, of which the reference takes no notice."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,6 +50,8 @@ class Counts:
 
     excluded: int
     """Left out as warm-up."""
+    failed: int
+    """Left out because of their status; not reported."""
     matched: int
     """In the results."""
     unmatched_real: int
@@ -105,7 +109,9 @@ def calibrate(
         warmup = trace.header.warm_up_requests
     pairing = _Pairing({result.request_id: result for result in results})
     for row in trace.rows:
-        if row.request_id < max(0, warmup):
+        if options.only_ok and row.status != "ok":
+            pairing.failed += 1
+        elif row.request_id < max(0, warmup):
             pairing.excluded += 1
         else:
             pairing.add(row, rtt, network)
@@ -113,6 +119,7 @@ def calibrate(
         raise BlisError(
             "no request of the trace is in the results"
             + (f" ({pairing.excluded} are left out as warm-up)" if pairing.excluded else "")
+            + (f" ({pairing.failed} are left out because they failed)" if pairing.failed else "")
             + ": compare ids (request_id) in both files"
         )
     if not pairing.ttft.real:
@@ -174,7 +181,7 @@ class _Pairing:
         self.ttft, self.e2e = _Vectors(), _Vectors()
         self.compared: list[TraceRow] = []
         self.matched_ids: set[int] = set()
-        self.excluded = self.missing = self.mismatches = self.prefix_mismatches = 0
+        self.excluded = self.missing = self.mismatches = self.prefix_mismatches = self.failed = 0
 
     def add(self, row: TraceRow, rtt: int, network: Network) -> None:
         result = self.results.get(row.request_id)
@@ -202,6 +209,7 @@ class _Pairing:
         negative = len(self.rows) - len(self.compared)
         return Counts(
             excluded=self.excluded,
+            failed=self.failed,
             matched=len(self.rows),
             unmatched_real=self.missing + negative,
             unmatched_sim=len(self.results) - len(self.matched_ids),
@@ -256,8 +264,8 @@ def _doubts(trace: Trace, pairing: _Pairing, counts: Counts) -> Iterable[str]:
     if others := [row for row in compared if row.status != "ok"]:
         shown = ", ".join(sorted({row.status or "none" for row in others})[:5])
         yield (
-            f"{len(others)} of {len(compared)} compared requests did not end well (status {shown});"
-            " their times are not those of whole answers"
+            f"{len(others)} of {len(compared)} compared requests have a status other than ok"
+            f" ({shown}); their times may not be those of whole answers (--only-ok leaves them out)"
         )
     if counts.negative:
         yield (

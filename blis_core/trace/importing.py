@@ -19,7 +19,7 @@ from blis_core.workload.validation import validate
 
 
 @attrs.frozen(kw_only=True)
-class Traffic:
+class ImportedTraffic:
     """Imported requests in order of arrival; each has a prompt."""
 
     source: str
@@ -35,7 +35,7 @@ def collect(
     *,
     limit: int = 0,
     speed: float = 1.0,
-) -> Traffic:
+) -> ImportedTraffic:
     """Sort ``requests``, keep the first ``limit`` (0 = all), and divide their times by ``speed``.
 
     Requests with an empty prompt are left out with a warning. BlisError if nothing is left, and for
@@ -61,13 +61,13 @@ def collect(
             raise BlisError(f"importer {source}: {request} is not possible")
     if speed != 1.0:
         kept = [r._replace(arrival_us=round(r.arrival_us / speed)) for r in kept]
-    return Traffic(source=source, requests=kept, block_tokens=block_tokens)
+    return ImportedTraffic(source=source, requests=kept, block_tokens=block_tokens)
 
 
 # ------------------------------------------------------------------------------------------- trace
 
 
-def as_trace(traffic: Traffic) -> tuple[TraceHeader, TraceRows]:
+def as_trace(traffic: ImportedTraffic) -> tuple[TraceHeader, TraceRows]:
     """A trace of all requests, numbered from 0.
 
     Blocks go into a column of their own. For readers that do not know it, each prompt has a prefix
@@ -102,7 +102,7 @@ def as_trace(traffic: Traffic) -> tuple[TraceHeader, TraceRows]:
     return header, TraceRows(rows, blocks)
 
 
-def shared_prefixes(traffic: Traffic) -> list[tuple[str, int]]:
+def shared_prefixes(traffic: ImportedTraffic) -> list[tuple[str, int]]:
     """A prefix group and its length in tokens for each request; ``("", 0)`` if it shares nothing.
 
     It is the longest run of whole blocks that another prompt begins with as well. A request has one
@@ -140,7 +140,7 @@ MAX_LENGTHS = 200
 _SEED = 42
 
 
-def as_workload(traffic: Traffic) -> WorkloadSpec:
+def as_workload(traffic: ImportedTraffic) -> WorkloadSpec:
     """A specification of traffic with the same rate, burstiness and lengths.
 
     The groups that share most become clients with a prefix, all other requests one client. Lengths
