@@ -191,6 +191,7 @@ def _fits_block(text: str) -> bool:
     """Whether a block of lines reads back as ``text`` without further marks."""
     return (
         text[0] not in " \n"
+        and "\t" not in text
         and not text.isspace()
         and not any(line.endswith(" ") for line in text.split("\n"))
         and _UNPRINTABLE.search(text) is None

@@ -46,8 +46,9 @@ class ImporterTests:
 
     def read(self) -> list[ImportedRequest]:
         """What a new importer reads from the sample."""
+        importer = self.make(ImportSetup())
         with self.recording() as path:
-            return list(self.make(ImportSetup()).read(path))
+            return list(importer.read(path))
 
     # ------------------------------------------------------------------------------------- laws
 
@@ -110,7 +111,11 @@ class ImporterTests:
     def test_a_trace_and_a_workload_can_be_made(self) -> None:
         """The trace reads back, has all prompts at their lengths, and can be replayed."""
         requests = self.read()
-        traffic = collect("sample", requests, self.make(ImportSetup()).block_tokens)
+        try:
+            traffic = collect("sample", requests, self.make(ImportSetup()).block_tokens)
+            as_workload(traffic)
+        except BlisError as problem:
+            fail(f"no workload can be made of the sample: {problem}")
         _, rows = as_trace(traffic)
         again = parse_rows(format_rows(rows), "trace.csv")
         require(
@@ -124,7 +129,3 @@ class ImporterTests:
             lengths == wanted,
             f"prompts of {wanted[:5]}... tokens are replayed with {lengths[:5]}...",
         )
-        try:
-            as_workload(traffic)
-        except BlisError as problem:
-            fail(f"no workload can be made of the sample: {problem}")
