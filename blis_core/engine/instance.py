@@ -132,6 +132,11 @@ class Instance:
             due = self._timeouts[0][0]
         return due
 
+    @property
+    def entering(self) -> int:
+        """Requests that have been injected and have not reached the wait queue yet."""
+        return len(self._entering)
+
     def inject(self, request: Request, time: int) -> None:
         """The request arrives here at ``time`` (not before its own arrival)."""
         request.assigned = self.name
