@@ -135,6 +135,7 @@ class Cluster:
         return time if time <= self._horizon else NEVER
 
     def _run_open(self, arrivals: Arrivals) -> None:
+        self._fleet.lazy = True
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
 

@@ -391,6 +391,29 @@ class Instance:
         k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
         return min(change, int(plan.ends[k - 1]) if k else plan.start)
 
+    def next_signal(self, *, blocks: bool) -> int:
+        """A time before which no request can end, and queue and batch keep their lengths.
+
+        With ``blocks`` the used KV blocks stay the same, too. NEVER if nothing is pending.
+        """
+        if not blocks:
+            return self.next_change()
+        groups, step = self.batch.groups, self.log.steps
+        size = len(groups)
+        quiet = 0  # coming steps in which no decode takes a block
+        while quiet < size and not groups[(step + quiet) % size]:
+            quiet += 1
+        if not quiet:
+            return self.due
+        change = self.next_change()
+        plan, start = self._plan, self._next_step
+        if start >= change:
+            return change
+        if plan is None or plan.version != self.batch.version:
+            return start
+        k = step + quiet - plan.first
+        return min(change, int(plan.ends[k - 1])) if k <= len(plan.ends) else change
+
     def _reach(self, steps: int) -> int:
         """How many of the next ``steps`` decode steps find the KV blocks that they need."""
         batch, store = self.batch, self.store

@@ -17,7 +17,15 @@ from blis_core.cluster.saturation import make_detector
 from blis_core.cluster.simulation import Cluster, Gateway
 from blis_core.cluster.slo import SloPriorities
 from blis_core.cluster.tenants import TenantBudgets
-from blis_core.contracts import COMPLETED, MAX_INT64, KVSetup, Request
+from blis_core.contracts import (
+    COMPLETED,
+    MAX_INT64,
+    FleetView,
+    KVSetup,
+    Request,
+    RoutingDecision,
+    RoutingPolicy,
+)
 from blis_core.engine.formation import Limits
 from blis_core.engine.instance import Instance
 from blis_core.engine.schedulers import PRIORITY_POLICIES
@@ -73,6 +81,21 @@ def make_request(rng: Random, name: str, arrival: int) -> Request:
     )  # fmt: skip
 
 
+class Moody(RoutingPolicy):
+    """Looks at other signals for each request, so that instances lag behind in many ways."""
+
+    SIGNALS = ("queue_depth", "running", "in_flight", "load", "kv_utilization", "free_blocks")
+
+    def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
+        rng = Random(request.id)
+        score = np.zeros(len(fleet))
+        for name in rng.sample(self.SIGNALS, rng.randrange(3)):
+            score += getattr(fleet, name)
+        if rng.random() < 0.2:
+            score += fleet.cached_blocks(request)
+        return RoutingDecision(int(score.argmin()), "a mood", score)
+
+
 def scorers(rng: Random) -> tuple[tuple[Any, float], ...]:
     names = sorted(entry.name for entry in get_registry().entries("scorer"))
     chosen = rng.sample(names, rng.randrange(1, 4))
@@ -119,11 +142,12 @@ def make_cluster(rng: Random) -> Cluster:
         ),
     )
     chosen = scorers(rng)
-    routing = get_registry().create(
-        "routing-policy",
-        rng.choice(["round-robin", "least-loaded", "always-busiest", *["weighted"] * 5]),
-        RoutingSetup(random=GoRand(rng.randrange(1000)), scorers=chosen),
-    )
+    setup = RoutingSetup(random=GoRand(rng.randrange(1000)), scorers=chosen)
+    name = rng.choice(["round-robin", "least-loaded", "always-busiest", *["weighted"] * 5, "moody"])
+    if name == "moody":
+        routing: RoutingPolicy = Moody()
+    else:
+        routing = get_registry().create("routing-policy", name, setup)
     gateway = tenants = None
     if rng.random() < 0.4:
         gateway = Gateway(
@@ -150,7 +174,7 @@ def make_cluster(rng: Random) -> Cluster:
             chains,
             refresh_interval=rng.choice([0, 0, 1, 700]),
             cache_delay=rng.choice([0, 1, 900]),
-            cache_read=any(scorer.reads_cache for scorer, _ in chosen),
+            cache_read=name == "moody" or any(scorer.reads_cache for scorer, _ in chosen),
         ),
         admission,
         routing,
