@@ -1,8 +1,9 @@
 """The fleet as policies see it: arrays over instances, as stale as the configuration says.
 
-Instances are advanced to the time of a decision only if something of them is read, and then only
-those that have anything to do before that time. So a decision costs vector operations over the
-fleet plus the steps that happened meanwhile, whatever the number of instances.
+An instance is advanced to the time of a decision only if something is read that may have changed
+meanwhile: counts of requests when one comes or goes, used KV blocks when a block is taken, caches
+when anything happens. So a decision costs vector operations over the fleet plus the changes since
+the last one, whatever the number of instances.
 """
 
 from __future__ import annotations
