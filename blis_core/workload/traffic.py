@@ -90,9 +90,7 @@ def traffic_of_flags(
         )
     )
     clients = tuple(attrs.evolve(client, timeout=None) for client in spec.clients)
-    return _traffic(
-        attrs.evolve(spec, clients=clients), horizon=horizon, num_requests=num_requests
-    )
+    return _traffic(attrs.evolve(spec, clients=clients), horizon=horizon, num_requests=num_requests)
 
 
 def _traffic(spec: WorkloadSpec, *, horizon: int, num_requests: int) -> Traffic:

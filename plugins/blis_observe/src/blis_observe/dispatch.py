@@ -25,7 +25,7 @@ _SPIN_US = 1_100
 class Observed(NamedTuple):
     """A request and its answer."""
 
-    index: int
+    number: int
     """Place in the order of dispatch."""
     request: Request
     streaming: bool
@@ -122,9 +122,10 @@ class Dispatcher:
                 upcoming = next(self._requests, None)
             else:
                 self._follow_ups.remove(request)
-            before = self._clock.now()
+            full, before = self._slots.locked(), self._clock.now()
             await self._slots.acquire()
-            self.pacing.held(self._clock.now() - max(before, request.arrival))
+            if full:
+                self.pacing.waits.append(self._clock.now() - before)
             worker = asyncio.create_task(
                 self._work(self.counts.sent, request, body, streaming=streaming)
             )
@@ -168,7 +169,7 @@ class Dispatcher:
 
     # ---------------------------------------------------------------------------------- answers
 
-    async def _work(self, index: int, request: Request, body: bytes, *, streaming: bool) -> None:
+    async def _work(self, number: int, request: Request, body: bytes, *, streaming: bool) -> None:
         answer = await self._server.ask(
             body,
             streaming=streaming,
@@ -183,6 +184,6 @@ class Dispatcher:
         if self._sessions is not None and not self.interrupted:
             self._follow_ups += self._sessions.answered(request, answer, ended)
             self._arrived.set()
-        self._record(Observed(index, request, streaming, answer))
+        self._record(Observed(number, request, streaming, answer))
         request.tokens = None  # they are a run's memory, and nobody needs them any more
         self._slots.release()

@@ -101,16 +101,14 @@ class Server:
     ``clock`` tells the time in us. To be used as an asynchronous context manager.
     """
 
-    def __init__(
-        self, url: str, *, chat: bool, api_key: str, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, url: str, *, chat: bool, api_key: str, clock: Callable[[], int]) -> None:
         base = url.rstrip("/")
         self._url = base + ("/v1/chat/completions" if chat else "/v1/completions")
         self._clock = clock
         self._headers = {"Content-Type": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._proxy = _proxy_for(base)
+        self._proxy = proxy_for(base)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Server:
@@ -296,7 +294,7 @@ async def _drain(content: aiohttp.StreamReader) -> None:
                 pass
 
 
-def _proxy_for(url: str) -> str | None:
+def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for ``url``."""
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?#]", rest)[0].rpartition("@")[2]

@@ -21,10 +21,11 @@ from blis_core.api import (
 from blis_observe import payload
 from blis_observe.dispatch import Dispatcher, Observed
 from blis_observe.exchange import OK, Server
+from blis_observe.files_limit import raise_limit
 from blis_observe.follow_ups import Sessions
 from blis_observe.pacing import Clock, LoopWatch
 from blis_observe.recording import write_chunk_times, write_trace
-from blis_observe.reporting import check_outputs, note_answer, summary
+from blis_observe.reporting import Oddities, check_outputs, summary
 from blis_observe.words import PromptWriter, usable_ratio
 
 if TYPE_CHECKING:
@@ -36,20 +37,25 @@ _DEFAULT_SEED = 42
 
 
 def observe(config: ObserveConfig) -> None:
-    """Do all of it. BlisError for what can be wrong before and after; never for what a server does."""
+    """Do all of it. BlisError for what is wrong on this side; never for what a server does."""
     config.check()
     check_outputs(config)
+    raise_limit()
     traffic = make_traffic(config)
     for text in traffic.workload.warnings:
         warning(text)
     observed, dispatcher, watch = asyncio.run(_observe(config, traffic))
-    recorded = [item for item in observed if item.index >= config.warmup_requests]
+    recorded = [item for item in observed if item.number >= config.warmup_requests]
     write_trace(config, traffic.seed, recorded)
     if config.record_itl:
         if not write_chunk_times(config.itl_path, recorded):
             warning(f"{config.itl_path}: no stream ended well, so there are no times of chunks")
     elif config.itl_output:
         warning("--itl-output has no effect without --record-itl")
+    oddities = Oddities(config)
+    for item in observed:
+        oddities.note(item)
+    oddities.warn()
     summary(config, dispatcher, watch, [item.answer for item in observed])
 
 
@@ -121,13 +127,8 @@ async def _observe(
         ratio = await _tokens_per_word(config, server)
         writer = PromptWriter(traffic.seed, traffic.prefix_lengths, ratio)
         observed: list[Observed] = []
-
-        def record(item: Observed) -> None:
-            note_answer(config, item)
-            observed.append(item)
-
         dispatcher = Dispatcher(
-            config, server, writer, _adjusted(config, requests), sessions, record, clock
+            config, server, writer, _adjusted(config, requests), sessions, observed.append, clock
         )
         _stop_on_signals(dispatcher)
         watch = LoopWatch()
@@ -175,5 +176,3 @@ def _progress(dispatcher: Dispatcher, traffic: Traffic) -> asyncio.Task[None] | 
     from blis_observe.progress import show
 
     return asyncio.create_task(show(dispatcher, traffic.expected))
-
-

@@ -15,6 +15,10 @@ def execute(config: ObserveConfig) -> None:
     observe(config)
 
 
+class _WrongOption(click.UsageError):
+    exit_code = 1
+
+
 class _ObserveCommand(ConfigCommand[ObserveConfig]):
     """A wrong option ends with exit code 1, as in the reference, not with 2."""
 
@@ -22,8 +26,7 @@ class _ObserveCommand(ConfigCommand[ObserveConfig]):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.exit_code = 1
-            raise
+            raise _WrongOption(error.message, error.ctx) from None
 
 
 command = _ObserveCommand(

@@ -42,12 +42,8 @@ class ObserveConfig:
         "",
         "YAML file that describes the workload; wins over rate and lengths.",
     )
-    workload: str = option(
-        ValueKind.TEXT, WORKLOAD, "", "A preset of the catalogue; needs --rate."
-    )
-    rate: float | None = option(
-        ValueKind.FLOAT, WORKLOAD, None, "Requests per second.", implied=""
-    )
+    workload: str = option(ValueKind.TEXT, WORKLOAD, "", "A preset of the catalogue; needs --rate.")
+    rate: float | None = option(ValueKind.FLOAT, WORKLOAD, None, "Requests per second.", implied="")
     concurrency: int = option(
         ValueKind.INT,
         WORKLOAD,
@@ -123,7 +119,7 @@ class ObserveConfig:
         ValueKind.INT,
         SENDING,
         300,
-        f"Seconds for a whole exchange, from connecting to the last byte; 1 to {LONGEST_TIMEOUT_S}.",
+        f"Seconds for a whole exchange, connecting included; 1 to {LONGEST_TIMEOUT_S}.",
     )
     no_streaming: bool = option(
         ValueKind.BOOL, SENDING, False, "Ask for whole answers, whatever the workload says."

@@ -55,11 +55,6 @@ class Pacing:
         """A request was sent so late."""
         self.late.append(late_us)
 
-    def held(self, wait_us: int) -> None:
-        """A request that was due waited so long for a place."""
-        if wait_us > 1000:
-            self.waits.append(wait_us)
-
 
 class LoopWatch:
     """Watches how busy the client is: the delay of its event loop, and its share of a core."""

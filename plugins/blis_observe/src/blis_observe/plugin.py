@@ -10,7 +10,7 @@ def blis_register_commands(register: Register) -> None:
     """Add ``blis probe``, ``blis observe`` and ``blis serve``."""
     register(
         "probe",
-        "blis_observe.command:probe",
+        "blis_observe.probe_command:probe",
         summary="Check a real server: reachable, models, round-trip time.",
     )
     register(

@@ -46,7 +46,7 @@ def _row(item: Observed) -> TraceRow:
     request, answer = item.request, item.answer
     prefix = request.prefix_length if request.prefix_length <= request.prompt_len else 0
     return TraceRow(
-        request_id=item.index,
+        request_id=item.number,
         client_id=request.client,
         tenant_id=request.tenant,
         slo_class=request.slo_class,
@@ -78,6 +78,6 @@ def write_chunk_times(path: str, observed: Iterable[Observed]) -> int:
         if item.streaming and item.answer.status == OK and item.answer.chunk_times:
             requests += 1
             times = enumerate(item.answer.chunk_times)
-            lines += [f"{item.index},{place},{time}" for place, time in times]
+            lines += [f"{item.number},{place},{time}" for place, time in times]
     atomic_write(path, "\n".join(lines) + "\n")
     return requests

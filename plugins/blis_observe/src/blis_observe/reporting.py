@@ -49,27 +49,38 @@ def check_outputs(config: ObserveConfig) -> None:
             raise BlisError(f"{flag}: {path}: {problem}")
 
 
-def note_answer(config: ObserveConfig, item: Observed) -> None:
-    """Log what is odd about an answer."""
-    answer, name = item.answer, f"request {item.index}"
-    if answer.status != OK:
-        info(f"{name}: {answer.status}: {answer.error}")
-        return
-    if item.streaming and answer.chunk_times and not answer.usage_seen:
-        warning(f"{name}: the stream told no usage, so its output tokens are not known")
-    if config.record_itl and not item.streaming:
-        warning(f"{name}: not streamed, so there are no times of chunks")
-    reason, least = answer.finish_reason, config.min_tokens
-    most = 0
-    if not (config.unconstrained_output and config.api_format == "chat"):
-        most = payload.most_output(item.request)
-    if reason == "abort":
-        warning(f"{name}: aborted by the server")
-    elif reason == "length" and not (least > 0 and least >= most):
-        # every bounded answer of a server that ignores the end ends so
-        info(f"{name}: cut at the limit of {answer.output_tokens} tokens")
-    elif reason == "stop" and 0 < answer.output_tokens < least:
-        warning(f"{name}: {answer.output_tokens} tokens, fewer than --min-tokens {least}")
+class Oddities:
+    """Counts what is odd about answers, to warn once and not a thousand times."""
+
+    def __init__(self, config: ObserveConfig) -> None:
+        self._config = config
+        self._counts: Counter[str] = Counter()
+
+    def note(self, item: Observed) -> None:
+        """Look at an answer."""
+        answer, config = item.answer, self._config
+        if answer.status != OK:
+            info(f"request {item.number}: {answer.status}: {answer.error}")
+            return
+        if item.streaming and answer.chunk_times and not answer.usage_seen:
+            self._counts["told no usage, so their output tokens are not known"] += 1
+        if config.record_itl and not item.streaming:
+            self._counts["were not streamed, so there are no times of chunks"] += 1
+        reason, least = answer.finish_reason, config.min_tokens
+        most = 0
+        if not (config.unconstrained_output and config.api_format == "chat"):
+            most = payload.most_output(item.request)
+        if reason == "abort":
+            self._counts["were aborted by the server (finish reason abort)"] += 1
+        elif reason == "length" and not (least > 0 and least >= most):
+            self._counts["were cut at their limit of tokens (finish reason length)"] += 1
+        elif reason == "stop" and 0 < answer.output_tokens < least:
+            self._counts[f"ended before --min-tokens {least}"] += 1
+
+    def warn(self) -> None:
+        """One warning for each kind."""
+        for text, count in self._counts.items():
+            warning(f"{count} answers {text}")
 
 
 def summary(
