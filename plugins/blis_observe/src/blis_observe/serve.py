@@ -8,11 +8,11 @@ import gc
 import json
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from blis_core.api import BlisError, LiveInstance, LiveRequest, Request
 from blis_observe.files_limit import raise_limit
@@ -20,6 +20,9 @@ from blis_observe.metrics import Metrics
 from blis_observe.pretence import Lengths, Text, Tokenizer
 from blis_observe.protocol import DEFAULT_TOKENS, DONE, Ask, Refusal, Reply, read_ask, usage
 from blis_observe.serve_options import ServeConfig
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler
 
 _BACKLOG = 4096
 _LARGEST_BODY = 64 * 2**20
@@ -231,7 +234,7 @@ class Service:
 
 
 def serve(config: ServeConfig) -> None:
-    """Serve until SIGINT or SIGTERM. BlisError for an impossible instance or a port that is taken."""
+    """Serve until SIGINT or SIGTERM. BlisError for an impossible instance or a taken port."""
     live = LiveInstance(config)
     raise_limit()
     asyncio.run(_serve(config, live))
