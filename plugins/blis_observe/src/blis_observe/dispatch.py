@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from blis_observe import payload
@@ -170,12 +171,15 @@ class Dispatcher:
     # ---------------------------------------------------------------------------------- answers
 
     async def _work(self, number: int, request: Request, body: bytes, *, streaming: bool) -> None:
-        answer = await self._server.ask(
-            body,
-            streaming=streaming,
-            timeout=self._config.timeout,
-            headers=payload.headers(request),
-        )
+        answer = Answer()
+        with suppress(asyncio.CancelledError):  # the answer says so
+            await self._server.ask(
+                body,
+                answer,
+                streaming=streaming,
+                timeout=self._config.timeout,
+                headers=payload.headers(request),
+            )
         ended = self._clock.now()
         self.counts.done += 1
         self.counts.failed += answer.status != OK

@@ -128,14 +128,18 @@ class Server:
         await self._session.close()
 
     async def ask(
-        self, body: bytes, *, streaming: bool, timeout: float, headers: dict[str, str] | None = None
-    ) -> Answer:
-        """Send ``body`` and read the answer, all within ``timeout`` seconds.
+        self,
+        body: bytes,
+        answer: Answer,
+        *,
+        streaming: bool,
+        timeout: float,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Send ``body`` and read the answer into ``answer``, all within ``timeout`` seconds.
 
-        A cancellation of the task ends in an answer with status ``error`` too, and is then passed
-        over: whoever cancelled wants the answer.
+        If the task is cancelled, ``answer`` holds what had come by then, with status ``error``.
         """
-        answer = Answer()
         exchange = _Exchange(answer, self._clock)
         try:
             async with asyncio.timeout(timeout):
@@ -144,7 +148,7 @@ class Server:
             exchange.timed_out(timeout)
         except asyncio.CancelledError:
             answer.fail(ERROR, "interrupted by a signal")
-        return answer
+            raise
 
     async def _ask(
         self, exchange: _Exchange, body: bytes, *, streaming: bool, headers: dict[str, str]

@@ -20,7 +20,7 @@ from blis_core.api import (
 )
 from blis_observe import payload
 from blis_observe.dispatch import Dispatcher, Observed
-from blis_observe.exchange import OK, Server
+from blis_observe.exchange import OK, Answer, Server
 from blis_observe.files_limit import raise_limit
 from blis_observe.follow_ups import Sessions
 from blis_observe.pacing import Clock, LoopWatch
@@ -145,8 +145,9 @@ async def _observe(
 
 async def _tokens_per_word(config: ObserveConfig, server: Server) -> float:
     """Ask the server how it counts the vocabulary; 1 if it does not say anything likely."""
-    answer = await server.ask(
-        payload.calibration_body(config), streaming=False, timeout=_CALIBRATION_S
+    answer = Answer()
+    await server.ask(
+        payload.calibration_body(config), answer, streaming=False, timeout=_CALIBRATION_S
     )
     ratio = usable_ratio(answer.input_tokens) if answer.status == OK else None
     if ratio is None:

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from blis_core.api import (
+    ChunkTime,
     NetworkInfo,
     ServerInfo,
     TraceHeader,
     TraceRow,
     atomic_write,
+    format_chunk_times,
     format_header,
     format_rows,
 )
@@ -73,11 +75,12 @@ def _row(item: Observed) -> TraceRow:
 
 def write_chunk_times(path: str, observed: Iterable[Observed]) -> int:
     """Write the chunk times of streams that ended well; returns how many requests have some."""
-    lines, requests = ["request_id,chunk_index,timestamp_us"], 0
+    rows: list[ChunkTime] = []
+    requests = 0
     for item in observed:
         if item.streaming and item.answer.status == OK and item.answer.chunk_times:
             requests += 1
             times = enumerate(item.answer.chunk_times)
-            lines += [f"{item.number},{place},{time}" for place, time in times]
-    atomic_write(path, "\n".join(lines) + "\n")
+            rows += [ChunkTime(item.number, place, time) for place, time in times]
+    atomic_write(path, format_chunk_times(rows))
     return requests
