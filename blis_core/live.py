@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from blis_core.config import SimulationConfig
 
 _DONE = -1
+_FORGET_CACHES = 2
+"""Tokens, in sizes of the KV cache, after which prompts that are no longer cached are forgotten."""
 _FORGET_EVERY = 1024
 """Requests after which what only the results of a finished run need is thrown away."""
 
@@ -82,6 +84,8 @@ class LiveInstance:
         """(name, value, origin) of everything that was derived."""
         store = engine.store
         capacity = store.total_blocks * store.block_size
+        self._capacity = capacity
+        self._interned = 0  # tokens submitted since the last clearing
         longest = deployment.limits.max_model_len
         self.max_model_len = min(longest, capacity) if longest > 0 else capacity
         """Tokens of prompt and output together that a request may have."""
@@ -115,9 +119,24 @@ class LiveInstance:
             self._streams[request.id] = live
         engine = self._engine
         engine.inject(request, now)
+        self._interned += total
         if len(engine.metrics.requests) >= _FORGET_EVERY:
             _forget_history(engine)
+        if self._interned > _FORGET_CACHES * self._capacity:
+            self._forget_prompts()
         return live
+
+    def _forget_prompts(self) -> None:
+        """Drop prompts and outputs of which nothing is cached any more."""
+        self._interned = 0
+        cached = getattr(self._engine.store, "cached_keys", None)
+        if cached is None or self._engine.store.mirrors:
+            return  # the store does not tell, or has a second tier that it does not tell of
+        held: set[int] = cached()
+        for live in self._requests.values():
+            held.update(live.request.keys or ())
+            held.update(live.request.output_keys or ())
+        self._engine._chains.forget(held)
 
     def withdraw(self, live: LiveRequest, now: int) -> None:
         """The client of a request has gone: it frees its place and its KV blocks at ``now``."""
