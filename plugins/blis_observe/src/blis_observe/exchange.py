@@ -98,13 +98,23 @@ def _count(value: object) -> int:
 class Server:
     """An OpenAI-compatible server, asked over connections that are used again.
 
-    ``clock`` tells the time in us. To be used as an asynchronous context manager.
+    ``clock`` tells the time in us. With ``skip_empty``, events of a stream that bring nothing are
+    not counted as chunks. To be used as an asynchronous context manager.
     """
 
-    def __init__(self, url: str, *, chat: bool, api_key: str, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        chat: bool,
+        api_key: str,
+        clock: Callable[[], int],
+        skip_empty: bool = False,
+    ) -> None:
         base = url.rstrip("/")
         self._url = base + ("/v1/chat/completions" if chat else "/v1/completions")
         self._clock = clock
+        self._skip_empty = skip_empty
         self._headers = {"Content-Type": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -140,7 +150,7 @@ class Server:
 
         If the task is cancelled, ``answer`` holds what had come by then, with status ``error``.
         """
-        exchange = _Exchange(answer, self._clock)
+        exchange = _Exchange(answer, self._clock, skip_empty=self._skip_empty)
         try:
             async with asyncio.timeout(timeout):
                 await self._ask(exchange, body, streaming=streaming, headers=headers or {})
@@ -182,9 +192,10 @@ class Server:
 class _Exchange:
     """Reads one response into an answer."""
 
-    def __init__(self, answer: Answer, clock: Callable[[], int]) -> None:
+    def __init__(self, answer: Answer, clock: Callable[[], int], *, skip_empty: bool) -> None:
         self.answer = answer
         self._clock = clock
+        self._skip_empty = skip_empty
         self._phase = "the response header"
         self._refused: tuple[int, bytearray] | None = None
 
@@ -273,13 +284,16 @@ class _Exchange:
         if data == _DONE:
             return True
         answer = self.answer
-        answer.chunk(time)  # also one that holds no token: reference quirk 05-O1
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
-            return False
-        if isinstance(event, dict):
-            answer.read(event)
+            event = None
+        if not isinstance(event, dict):
+            event = {}
+        # chunks without a token count, too, unless asked otherwise: reference quirk 05-O1
+        if event.get("choices") or not self._skip_empty:
+            answer.chunk(time)
+        answer.read(event)
         return False
 
     def _too_long(self) -> None:

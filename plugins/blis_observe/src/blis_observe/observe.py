@@ -113,6 +113,7 @@ async def _observe(
         chat=config.api_format == "chat",
         api_key=config.api_key,
         clock=clock.wall,
+        skip_empty=config.skip_empty_chunks,
     ) as server:
         requests = iter(workload.requests)
         sessions = None

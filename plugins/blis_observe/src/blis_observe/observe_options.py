@@ -157,6 +157,13 @@ class ObserveConfig:
         "File for the times of chunks.",
         implied="--trace-data with the ending .itl.csv",
     )
+    skip_empty_chunks: bool = option(
+        ValueKind.BOOL,
+        RECORDING,
+        False,
+        "Do not count events that bring nothing, such as that with the usage, as chunks (the"
+        " reference does, which makes the time between tokens look shorter).",
+    )
     rtt_ms: float = option(
         ValueKind.FLOAT, RECORDING, 0.0, "Network round trip, for the header of the trace."
     )
