@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import re
 import socket
+import subprocess
 import time
 from urllib.parse import urlsplit
 
@@ -13,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from blis_core.cli.main import main
-from plugins.blis_observe.tests.serving import serving
+from plugins.blis_observe.tests.serving import COMMAND, serving
 
 MODEL = "qwen/qwen3-14b"
 
@@ -278,3 +281,26 @@ def test_a_port_that_is_taken(capsys):
 def test_options_of_clusters_are_unknown(capsys):
     assert main(["serve", "--model", MODEL, "--num-instances", "2"]) == 2
     assert "unknown flag --num-instances" in capsys.readouterr().err
+
+
+def test_an_instance_that_cannot_go_on_ends_the_server(tmp_path):
+    """One line and exit code 1, and nobody waits for ever."""
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(
+        "from blis_core.api import BlisError, LatencyModel, hookimpl\n"
+        "class Broken(LatencyModel):\n"
+        "    analytical = False\n"
+        "    def step_time(self, shape):\n"
+        "        raise BlisError('no such batch')\n"
+        "@hookimpl\n"
+        "def blis_register_latency_models(register):\n"
+        "    register('broken', Broken)\n"
+    )
+    argv = [*COMMAND, "serve", "--plugin", str(plugin), "--model", MODEL, "--port", "0"]
+    argv += ["--latency-model", "broken", "--total-kv-blocks", "100"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        address = re.search(r"http://\S+", process.stderr.readline())[0]
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            ask(address, "POST", "/v1/completions", {"prompt": "a"})
+        assert process.wait(20) == 1
+        assert process.stderr.read() == "blis: error: no such batch\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import re
 from collections.abc import Callable
@@ -180,7 +181,11 @@ class Server:
                 return
         try:
             async with self._session.post(
-                url, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
+                url,
+                data=io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._proxy,
             ) as response:
                 await exchange.read(response, streaming=streaming)
         except TimeoutError:

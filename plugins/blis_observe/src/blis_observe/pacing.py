@@ -7,7 +7,6 @@ on the server when it should have, and a chunk that is read late looks slow.
 from __future__ import annotations
 
 import asyncio
-import resource
 import time
 from collections.abc import Sequence
 
@@ -61,7 +60,7 @@ class LoopWatch:
 
     def __init__(self) -> None:
         self._delays: list[float] = []
-        self._began = (time.monotonic(), _cpu_s())
+        self._began = (time.monotonic(), time.process_time())
         self._task = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -83,7 +82,7 @@ class LoopWatch:
     def busy(self) -> float:
         """Share of one core that was used, since the start."""
         wall, cpu = self._began
-        return (_cpu_s() - cpu) / max(1e-9, time.monotonic() - wall)
+        return (time.process_time() - cpu) / max(1e-9, time.monotonic() - wall)
 
     def complaint(self) -> str:
         """What is wrong with the client; empty if nothing is."""
@@ -92,11 +91,6 @@ class LoopWatch:
         if self.delay_ms > LATE_MS:
             return f"it noticed what came in up to {self.delay_ms:.0f} ms late (99th percentile)"
         return ""
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def percentile(values: Sequence[float], share: float) -> float:

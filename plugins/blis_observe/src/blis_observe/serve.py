@@ -8,6 +8,7 @@ import gc
 import json
 import signal
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -32,10 +33,16 @@ _STOP_S = 1.0
 
 
 class Ticker:
-    """Drives a live instance by the wall clock."""
+    """Drives a live instance by the wall clock.
 
-    def __init__(self, live: LiveInstance, time_scale: float) -> None:
+    ``failed`` is called if the instance cannot go on; nothing happens after that.
+    """
+
+    def __init__(
+        self, live: LiveInstance, time_scale: float, failed: Callable[[Exception], None]
+    ) -> None:
         self.live = live
+        self._failed = failed
         self._scale = time_scale / 1e6  # seconds per simulated us
         self._start = time.monotonic()
         self._loop = asyncio.get_running_loop()
@@ -50,7 +57,11 @@ class Ticker:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.live.advance(self.now())
+        try:
+            self.live.advance(self.now())
+        except Exception as problem:  # noqa: BLE001 - a plugin's part may raise anything
+            self._failed(problem)
+            return
         due = self.live.next_change
         if due is None:
             return
@@ -65,14 +76,25 @@ class Service:
     """The handlers of all addresses."""
 
     def __init__(self, config: ServeConfig, live: LiveInstance) -> None:
+        self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the service is to end, with an exception if it has to."""
         self._config = config
         self._live = live
-        self._ticker = Ticker(live, config.time_scale)
+        self._ticker = Ticker(live, config.time_scale, self._fail)
         self._tokenizer = Tokenizer(config.tokens_per_word)
         self._lengths = Lengths(config.answer_tokens, config.answer_tokens_stdev, config.seed or 0)
         self._number = 0
         self._began = int(time.time())
         self.metrics = Metrics(live, live.model, config.time_scale)
+
+    def stop(self) -> None:
+        """End in good order."""
+        if not self.stopped.done():
+            self.stopped.set_result(None)
+
+    def _fail(self, problem: Exception) -> None:
+        if not self.stopped.done():
+            self.stopped.set_exception(problem)
 
     def application(self) -> web.Application:
         """The addresses."""
@@ -258,15 +280,15 @@ async def _serve(config: ServeConfig, live: LiveInstance) -> None:
             f"cannot listen at {config.host}:{config.port}: {problem.strerror}"
         ) from None
     host, port = runner.addresses[0][:2]
+    host = f"[{host}]" if ":" in host else host
     click.echo(f"serving {live.model} at http://{host}:{port} until interrupted", err=True)
-    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-            loop.add_signal_handler(number, stopped.set)
+            loop.add_signal_handler(number, service.stop)
     gc.collect()
     gc.freeze()  # what is there will stay; looking through it costs milliseconds
     try:
-        await stopped.wait()
+        await service.stopped
     finally:
         await runner.cleanup()
