@@ -214,3 +214,20 @@ def test_flags(case, tmp_path, capfd):
                 for row in csv.DictReader(file)
             )
         assert rows == case["rows"]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_when_follow_ups_are_sent(exact, tmp_path):
+    """Usually behind the request of the workload that is waited for, on request when due."""
+    case = next(case for case in CASES if case["name"] == "sessions")
+    (tmp_path / "workload.yaml").write_text(case["files"]["workload.yaml"])
+    with FakeServer(gap_ms=1) as server:
+        argv = [word.replace("{URL}", server.url) for word in case["argv"]]
+        assert main(["observe", *argv, *(["--exact-follow-ups"] if exact else [])]) == 0
+    with (tmp_path / "trace.csv").open(newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["request_id"]))
+    assert len(rows) == 9
+    arrivals = [int(row["arrival_time_us"]) for row in rows]
+    assert (arrivals == sorted(arrivals)) == exact
+    # the first follow-up is due long before the second request
+    assert [row["round_index"] for row in rows[:2]] == (["0", "1"] if exact else ["0", "0"])

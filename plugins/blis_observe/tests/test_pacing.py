@@ -74,8 +74,8 @@ def test_progress_on_a_terminal(tmp_path):
     pty = pytest.importorskip("pty")
     with FakeServer(plan="ok,500", gap_ms=1) as server:
         ours, theirs = pty.openpty()
-        argv = ["observe", "--server-url", server.url, "--model", "m", "--rate", "20",
-                "--num-requests", "20", "--trace-header", "t.yaml", "--trace-data", "t"]  # fmt: skip
+        argv = ["observe", "--server-url", server.url, "--model", "m", "--rate", "20"]
+        argv += ["--num-requests", "20", "--trace-header", "t.yaml", "--trace-data", "t.csv"]
         code = "import sys; from blis_core.cli.main import main; sys.exit(main())"
         with subprocess.Popen(
             [sys.executable, "-c", code, *argv],
