@@ -19,6 +19,7 @@ from blis_core.workload.pipeline import prepare
 from blis_core.workload.prefixes import DEFAULT_PREFIX_LENGTH
 from blis_core.workload.servegen import with_servegen
 from blis_core.workload.spec import WorkloadSpec, load_spec
+from blis_core.workload.validation import check_sources
 
 if TYPE_CHECKING:
     from blis_core.catalog.defaults import Preset
@@ -98,12 +99,14 @@ def _traffic(spec: WorkloadSpec, *, horizon: int, num_requests: int) -> Traffic:
     end = horizon if horizon > 0 else spec.horizon if spec.horizon > 0 else MAX_INT64
     if limit <= 0 and end == MAX_INT64:
         raise BlisError("the workload has no end: give --num-requests or --horizon")
+    check_sources(spec)
+    spec = with_servegen(with_inference_perf(spec))
     workload = prepare(spec, horizon=end, max_requests=limit)
     lengths = {
         client.prefix_group: client.prefix_length
         if client.prefix_length > 0
         else DEFAULT_PREFIX_LENGTH
-        for client in with_servegen(with_inference_perf(spec)).clients
+        for client in spec.clients
         if client.prefix_group
     }
     return Traffic(workload=workload, seed=spec.seed, expected=limit, prefix_lengths=lengths)
