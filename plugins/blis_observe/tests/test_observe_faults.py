@@ -269,3 +269,61 @@ def test_body_of_a_request():
     assert entry["headers"]["authorization"] == "Bearer secret"
     assert set(entry["body"]) == {"model", "messages", "stream", "stream_options"}
     json.dumps(entry["body"])
+
+
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_workload_that_fails_on_the_way(side, tmp_path, capsys):
+    """What was measured until then is written, and the error is told."""
+    (tmp_path / "odd.py").write_text(
+        "from blis_core.api import BlisError, LengthSampler, hookimpl\n"
+        "class Odd(LengthSampler):\n"
+        "    def __init__(self, setup):\n"
+        "        self.left = 6\n"
+        "    def sample(self, rng, n):\n"
+        "        self.left -= n\n"
+        "        if self.left < 0:\n"
+        "            raise BlisError('no lengths left')\n"
+        "        return [5] * n\n"
+        "@hookimpl\n"
+        "def blis_register_length_samplers(register):\n"
+        "    register('odd', Odd)\n"
+    )
+    spec = SPEC.format(count=20, streaming="false").replace(
+        f"{side}_distribution: {{type: constant", f"{side}_distribution: {{type: odd"
+    )
+    Path("w.yaml").write_text(spec)
+    with FakeServer() as server:
+        argv = ["observe", "--plugin", "odd.py", "--server-url", server.url, "--model", "m"]
+        argv += ["--workload-spec", "w.yaml", "--trace-header", "t.yaml", "--trace-data", "t.csv"]
+        assert main(argv) == 1
+    assert capsys.readouterr().err.endswith("blis: error: no lengths left\n")
+    rows = read_trace("t.yaml", "t.csv").rows
+    assert [row.status for row in rows] == ["ok"] * 6
+
+
+def test_sessions_that_fail_on_the_way(tmp_path, capsys):
+    (tmp_path / "odd.py").write_text(
+        "from blis_core.api import BlisError, LengthSampler, hookimpl\n"
+        "made = []\n"
+        "class Odd(LengthSampler):\n"
+        "    def sample(self, rng, n):\n"
+        "        made.extend([5] * n)\n"
+        "        if len(made) > 8:\n"
+        "            raise BlisError('no lengths left')\n"
+        "        return [5] * n\n"
+        "@hookimpl\n"
+        "def blis_register_length_samplers(register):\n"
+        "    register('odd', lambda setup: Odd())\n"
+    )
+    Path("w.yaml").write_text(
+        SPEC.format(count=20, streaming="false")
+        .replace("    rate_fraction: 1\n", "    concurrency: 2\n")
+        .replace("aggregate_rate: 400\n", "")
+        .replace("input_distribution: {type: constant", "input_distribution: {type: odd")
+    )
+    with FakeServer() as server:
+        argv = ["observe", "--plugin", "odd.py", "--server-url", server.url, "--model", "m"]
+        argv += ["--workload-spec", "w.yaml", "--trace-header", "t.yaml", "--trace-data", "t.csv"]
+        assert main(argv) == 1
+    assert capsys.readouterr().err.endswith("blis: error: no lengths left\n")
+    assert len(read_trace("t.yaml", "t.csv").rows) >= 7

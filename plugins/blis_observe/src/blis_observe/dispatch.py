@@ -75,9 +75,11 @@ class Dispatcher:
         self.counts = Counts()
         self.pacing = Pacing()
         self.interrupted = False
+        self.problem: BaseException | None = None
+        """What ended the dispatch early: no further requests could be made."""
 
     async def run(self) -> None:
-        """Send everything and wait for all answers."""
+        """Send everything and wait for all answers; what goes wrong here is ``problem``."""
         gc.collect()
         gc.freeze()  # what is there will stay; looking through it costs milliseconds
         try:
@@ -87,7 +89,7 @@ class Dispatcher:
             while self._workers:
                 await asyncio.wait(set(self._workers))
             if not self._dispatching.cancelled():
-                self._dispatching.result()  # raises what went wrong
+                self.problem = self.problem or self._dispatching.exception()
         finally:
             gc.unfreeze()
 
@@ -119,10 +121,6 @@ class Dispatcher:
             )
             if not await self._until(request):
                 continue  # something that is due earlier has come
-            if request is upcoming:
-                upcoming = next(self._requests, None)
-            else:
-                self._follow_ups.remove(request)
             full, before = self._slots.locked(), self._clock.now()
             await self._slots.acquire()
             if full:
@@ -133,6 +131,11 @@ class Dispatcher:
             self.counts.sent += 1
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
+            if request is upcoming:
+                await asyncio.sleep(0)  # it leaves before the next one is made
+                upcoming = next(self._requests, None)
+            else:
+                self._follow_ups.remove(request)
 
     def _head(self, upcoming: Request | None) -> Request | None:
         """What is to be sent next.
@@ -185,9 +188,14 @@ class Dispatcher:
         self.counts.failed += answer.status != OK
         if answer.send:
             self.pacing.sent(answer.send - self._clock.epoch(request.arrival))
-        if self._sessions is not None and not self.interrupted:
-            self._follow_ups += self._sessions.answered(request, answer, ended)
-            self._arrived.set()
         self._record(Observed(number, request, streaming, answer))
-        request.tokens = None  # they are a run's memory, and nobody needs them any more
         self._slots.release()
+        if self._sessions is not None and not self.interrupted:
+            try:
+                self._follow_ups += self._sessions.answered(request, answer, ended)
+            except Exception as problem:  # noqa: BLE001 - a sampler of a plugin may raise anything
+                self.problem = problem
+                assert self._dispatching is not None
+                self._dispatching.cancel()
+            self._arrived.set()
+        request.tokens = None  # they are a run's memory, and nobody needs them any more

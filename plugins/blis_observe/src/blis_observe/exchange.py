@@ -164,7 +164,6 @@ class Server:
     async def _ask(
         self, exchange: _Exchange, body: bytes, *, streaming: bool, headers: dict[str, str]
     ) -> None:
-        import aiohttp
         from yarl import URL
 
         assert self._session is not None
@@ -190,7 +189,7 @@ class Server:
                 await exchange.read(response, streaming=streaming)
         except TimeoutError:
             raise
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
+        except Exception as problem:  # noqa: BLE001 - no answer may cost a row, whatever it is
             exchange.broken(problem)
 
 

@@ -57,6 +57,8 @@ def observe(config: ObserveConfig) -> None:
         oddities.note(item)
     oddities.warn()
     summary(config, dispatcher, watch, [item.answer for item in observed])
+    if dispatcher.problem is not None:  # what was measured by then has been written
+        raise dispatcher.problem
 
 
 def make_traffic(config: ObserveConfig) -> Traffic:
