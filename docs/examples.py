@@ -133,6 +133,7 @@ class Runner:
         self._names: dict[str, Any] = {"__name__": "__main__"}
         self._background: list[subprocess.Popen[str]] = []
         self._port = 0
+        _reset()
 
     def close(self) -> None:
         """End what runs in the background, forget what the page's examples have imported."""
