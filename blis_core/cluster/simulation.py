@@ -4,6 +4,9 @@ At one instant the cluster acts before the instances: first all arrivals, then a
 all routings. Instances are advanced only as far as somebody needs: with an open loop to the times
 at which a policy reads them, with a closed loop (sessions, gateway queue) from completion to
 completion, since each may bring a new event.
+
+Everything beyond that (disaggregation, nodes, scaling) is a part of its own which plans rare events
+in the cluster's agenda; see blis_core.cluster.agenda.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from blis_core.cluster.agenda import ARRIVAL, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
@@ -24,6 +28,8 @@ Lost = Callable[[Request], None]
 """Called with a request that is turned away before it reaches an instance."""
 FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
+Watcher = Callable[[int, int], None]
+"""Called with the index of an instance and the time of its event in which a request ended."""
 
 
 class ClusterOutcome:
@@ -73,7 +79,7 @@ class Cluster:
         tenants: TenantBudgets | None = None,
         log: DecisionLog | None = None,
     ) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self.instances = fleet.instances
         self._admission = admission
         self._routing = routing
@@ -87,9 +93,28 @@ class Cluster:
         # constant latencies keep both in order of time
         self._to_admit: deque[tuple[int, Request]] = deque()
         self._to_route: deque[tuple[int, Request]] = deque()
+        self.agenda = Agenda()
+        self.arrivals = Arrivals(())
+        self._follow_ups: FollowUps | None = None
         self._lost: Lost | None = None
+        self._watchers: list[Watcher] = []
+        self._changes: list[int] = []  # per instance, when somebody may end there
+        self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._ended = 0  # requests that ended in the instance event at hand
         self.outcome = ClusterOutcome()
+
+    def watch(self, watcher: Watcher) -> None:
+        """Let ``watcher`` follow the ends of requests; to be called before ``run``.
+
+        It acts after the gateway; several act in order of registration.
+        """
+        self._watchers.append(watcher)
+
+    def add_instance(self, instance: Instance) -> int:
+        """Add an instance, also during a run; returns its index. It is routable if all are."""
+        index = self.fleet.add(instance)
+        self._connect(instance)
+        return index
 
     def run(
         self,
@@ -103,15 +128,14 @@ class Cluster:
         request began.
         """
         self._lost = lost
-        arrivals = Arrivals(requests)
+        self._follow_ups = follow_ups
+        self.arrivals = arrivals = Arrivals(requests)
         self.outcome.follow_ups = arrivals.added
-        closed = follow_ups is not None or self._gateway is not None
-        if closed or self._tenants is not None:
-            for instance in self.instances:
-                instance.on_done = self._on_done(arrivals, follow_ups, instance)
-        if not closed:
+        for instance in self.instances:
+            self._connect(instance)
+        if not self._closed:
             self._run_open(arrivals)
-        elif len(self.instances) == 1:
+        elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
             self._run_alone(arrivals)
         else:
             self._run_closed(arrivals)
@@ -122,6 +146,16 @@ class Cluster:
         if self._gateway is not None:
             outcome.gateway_depth = len(self._gateway.queue)
 
+    @property
+    def _closed(self) -> bool:
+        """Whether the end of a request may bring a new event."""
+        return self._follow_ups is not None or self._gateway is not None or bool(self._watchers)
+
+    def _connect(self, instance: Instance) -> None:
+        """Hear of the ends of requests, if anybody wants to know."""
+        if self._closed or self._tenants is not None:
+            instance.on_done = self._on_done(instance)
+
     # ---------------------------------------------------------------------------- the clock
 
     def _next(self, arrivals: Arrivals) -> int:
@@ -131,6 +165,9 @@ class Cluster:
             time = self._to_admit[0][0]
         if self._to_route and self._to_route[0][0] < time:
             time = self._to_route[0][0]
+        entries = self.agenda.entries
+        if entries and entries[0][0] < time:
+            time = entries[0][0]
         return time if time <= self._horizon else NEVER
 
     def _run_open(self, arrivals: Arrivals) -> None:
@@ -145,7 +182,7 @@ class Cluster:
             self._ended = 0
             instance.advance(now)
             if self._ended:
-                self._fleet.update(0)
+                self.fleet.update(0)
                 self._dispatch_after(instance.ended_at)
             elif now == NEVER:
                 return
@@ -155,13 +192,15 @@ class Cluster:
     def _run_closed(self, arrivals: Arrivals) -> None:
         """Take cluster events and completions in order of time, lowest instance first."""
         instances = self.instances
-        changes = [instance.next_change() for instance in instances]
+        changes = self._changes = [instance.next_change() for instance in instances]
         while True:
-            now, change = self._next(arrivals), min(changes)
+            now, change = self._next(arrivals), min(changes, default=NEVER)
             if now <= change:
                 if now == NEVER or now > self._horizon:
                     return
                 for index in self._instant(now, arrivals):
+                    if index >= len(changes):
+                        changes += [NEVER] * (len(instances) - len(changes))
                     changes[index] = instances[index].next_change()
             elif change > self._horizon:
                 return  # nothing but silent steps
@@ -169,15 +208,16 @@ class Cluster:
                 index = changes.index(change)
                 self._ended = 0
                 instances[index].advance(change + 1)
-                self._fleet.update(index)
+                self.fleet.update(index)
                 if self._ended:
                     self._dispatch_after(change)
+                    for watcher in self._watchers:
+                        watcher(index, change)
                 changes[index] = instances[index].next_change()
 
-    def _on_done(
-        self, arrivals: Arrivals, follow_ups: FollowUps | None, instance: Instance
-    ) -> Callable[[Request, int], None]:
-        tenants, pausing = self._tenants, self._gateway is not None
+    def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
+        tenants, follow_ups, arrivals = self._tenants, self._follow_ups, self.arrivals
+        pausing = self._gateway is not None or bool(self._watchers)
 
         def ended(request: Request, tick: int) -> None:
             self._ended += 1
@@ -188,28 +228,43 @@ class Cluster:
                     arrivals.add(new)
                     instance.pause()  # it may be due before anything that is known
             if pausing:
-                instance.pause()  # the gateway acts after each event
+                instance.pause()  # the gateway and watchers act after each event
 
         return ended
 
     # --------------------------------------------------------------------------- its events
 
     def _instant(self, now: int, arrivals: Arrivals) -> set[int]:
-        """All events of the cluster at ``now``. Returns the instances that got a request."""
-        if arrivals.time == now:
-            due = now + self._admission_latency
-            self._to_admit.extend((due, request) for request in arrivals.take())
-        while self._to_admit and self._to_admit[0][0] == now:
-            self._admit(self._to_admit.popleft()[1], now)
-        chosen: set[int] = set()
-        while self._to_route and self._to_route[0][0] == now:
-            self._route(self._to_route.popleft()[1], now, chosen)
-        return chosen
+        """All events of the cluster at ``now``. Returns the instances that were touched."""
+        self._chosen = chosen = set[int]()
+        entries = self.agenda.entries
+        while True:
+            while entries and entries[0][0] == now and entries[0][1] < ARRIVAL:
+                self.agenda.act()
+            if arrivals.time == now:
+                due = now + self._admission_latency
+                self._to_admit.extend((due, request) for request in arrivals.take())
+            while self._to_admit and self._to_admit[0][0] == now:
+                self._admit(self._to_admit.popleft()[1], now)
+            while self._to_route and self._to_route[0][0] == now:
+                self._route(self._to_route.popleft()[1], now)
+            if not entries or entries[0][0] != now:
+                return chosen
+            self.agenda.act()  # which may bring new events of any kind at this instant
+
+    def inject(self, index: int, request: Request, now: int) -> None:
+        """Send ``request`` to instance ``index`` at the present instant."""
+        self.fleet.inject(index, request, now)
+        self.touch(index)
+
+    def touch(self, index: int) -> None:
+        """Events of instance ``index`` have changed at the present instant."""
+        self._chosen.add(index)
 
     def _admit(self, request: Request, now: int) -> None:
-        fleet = self._fleet
+        fleet = self.fleet
         fleet.build(now)
-        view: FleetView = Snapshot(fleet, now) if self._serves(request) else NoFleet()
+        view = self._view(request, now)
         reason = self._admission.admit(request, view, now)
         if reason is None and self._tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
@@ -233,28 +288,30 @@ class Cluster:
             if shed is not request:
                 self._dispatch(now)
 
-    def _route(self, request: Request, now: int, chosen: set[int]) -> None:
-        fleet = self._fleet
+    def _route(self, request: Request, now: int) -> None:
+        fleet = self.fleet
         fleet.build(now)
-        if not self._serves(request):
+        view = self._view(request, now)
+        if not len(view):
             self.outcome.unroutable += 1
             self._lose(request)
             return
-        view = Snapshot(fleet, now)
         decision = self._routing.route(request, view)
         if self.log is not None:
             self.log.routing(request, now, decision, view)
         if self._tenants is not None:
             self._tenants.routed(request)
-        fleet.inject(decision.target, request, now)
-        chosen.add(decision.target)
+        self.inject(fleet.index(decision.target), request, now)
 
     def _lose(self, request: Request) -> None:
         if self._lost is not None:
             self._lost(request)
 
-    def _serves(self, request: Request) -> bool:
-        return not request.model or request.model == self._model
+    def _view(self, request: Request, now: int) -> FleetView:
+        """The instances that may serve ``request``."""
+        if request.model and request.model != self._model:
+            return NoFleet()
+        return Snapshot(self.fleet, now, self.fleet.routable)
 
     # --------------------------------------------------------------------------- the gateway
 
@@ -264,8 +321,8 @@ class Cluster:
         assert gateway is not None
         if not len(gateway.queue):
             return False
-        self._fleet.build(now)
-        if gateway.detector.saturation(Snapshot(self._fleet, now)) >= 1.0:
+        self.fleet.build(now)
+        if gateway.detector.saturation(Snapshot(self.fleet, now, self.fleet.routable)) >= 1.0:
             return False
         request = gateway.queue.dequeue(now)
         assert request is not None
