@@ -284,11 +284,16 @@ class Instance:
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
-        pending = bool(self._entering) or any(
-            entry[2].state is not COMPLETED for entry in self._timeouts
-        )
-        if not pending and self._horizon == MAX_INT64:
+        if not self._pending():
             self._guard.preempted_alone(request, hit, target, self.store)
+
+    def _pending(self) -> bool:
+        """Whether anything can still happen here that does not come from outside or in a step."""
+        return (
+            self._horizon < MAX_INT64
+            or bool(self._entering)
+            or any(entry[2].state is not COMPLETED for entry in self._timeouts)
+        )
 
     def _done(self, request: Request, now: int, tick: int) -> None:
         """``request`` ended in the event at ``now``, as of ``tick``."""
@@ -306,6 +311,8 @@ class Instance:
             self._next_step = NEVER  # everybody it was meant for has timed out
             return
         chunks, admitted = self._formation.form(now)
+        if not batch.members and not self._pending():
+            self._guard.nobody_admitted(waiting.head(), store)
         prefills = [PrefillChunk(m.progress, n, m.request.prompt_len) for m, n in chunks]
         # in its first step a request counts as having no context, cached prefix or not: the
         # reference sets its progress only when the step has been executed
