@@ -30,6 +30,7 @@ Kind = Literal[
     "admission-policy",
     "scheduler",
     "pd-decider",
+    "importer",
     "command",
 ]
 
@@ -52,6 +53,7 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
     "admission-policy": KindInfo("blis_register_admission_policies", "AdmissionPolicy"),
     "scheduler": KindInfo("blis_register_schedulers", "Scheduler"),
     "pd-decider": KindInfo("blis_register_pd_deciders", "PDDecider"),
+    "importer": KindInfo("blis_register_importers", "Importer"),
     "command": KindInfo("blis_register_commands", ""),
 }
 

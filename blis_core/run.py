@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blis_core.catalog.defaults import Preset
     from blis_core.config import SimulationConfig
     from blis_core.results.model import Results
+    from blis_core.workload.sessions import SessionManager
 
 
 def simulate(
@@ -81,24 +82,21 @@ def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Result
 
 def run_replay(config: ReplayConfig, *, keep_decisions: bool = False) -> Results:
     """``blis replay`` for a configuration that has been checked."""
-    from blis_core.trace.replay import load_replay, replay_horizon
-
     seed = _simulator_seed(config)
     if config.fitness_weights:
         log.warning("--fitness-weights has no effect on replay")
     if config.disaggregated or config.pd_transfer_contention:
         log.warning("replay runs all requests in one piece: the options of pools have no effect")
     policies = _policies(config)
-    requests = load_replay(config.trace_header, config.trace_data, seed)
+    workload, horizon = replay_workload(config)
     deployment = resolve(config)
-    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
-    # the cluster takes requests in order of arrival, equal ones as they stand in the file
-    workload = GeneratedWorkload(requests=sorted(requests, key=lambda r: r.arrival))
+    requests = list(workload.requests)
+    # the cluster takes requests in order of arrival, equal ones as they stand here
     results = _simulate(
         config,
         deployment,
         policies,
-        workload,
+        attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
         horizon,
         seed,
         keep_requests=False,
@@ -107,6 +105,23 @@ def run_replay(config: ReplayConfig, *, keep_decisions: bool = False) -> Results
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
+
+
+def replay_workload(config: ReplayConfig) -> tuple[GeneratedWorkload, int]:
+    """What ``blis replay`` injects, in the order of its trace export, and the horizon in us."""
+    seed = _simulator_seed(config)
+    if config.session_mode == "closed-loop":
+        from blis_core.trace.closed_loop import load_closed_loop, think_times
+
+        source = think_times(config.think_time_ms, config.think_time_dist)
+        return load_closed_loop(
+            config.trace_header, config.trace_data, seed, source, config.horizon
+        )
+    from blis_core.trace.replay import load_replay, replay_horizon
+
+    requests = load_replay(config.trace_header, config.trace_data, seed)
+    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
+    return GeneratedWorkload(requests=requests, streamed=False), horizon
 
 
 def generate_workload(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
@@ -237,15 +252,29 @@ def _simulate(
         rejected_routing=outcome.unroutable,
         gateway_depth=outcome.gateway_depth,
         gateway_shed=outcome.gateway_shed,
+        in_transit=outcome.in_transit,
         fitness_weights=fitness_weights,
         disaggregation=cluster.disaggregation,
         decisions=cluster.log,
-        sessions=sessions.counts() if sessions is not None else None,
+        sessions=_session_counts(sessions),
         generated=generated,
         workload_seed=workload_seed,
         resolution=list(deployment.resolution),
         config=config,
     )
+
+
+def _session_counts(sessions: SessionManager | None) -> dict[str, int]:
+    """What became of the sessions. The text does not show it, so a log line tells who was cut."""
+    if sessions is None:
+        return {}
+    counts = sessions.counts()
+    if counts["cut"]:
+        log.warning(
+            f"{counts['cut']} of {sum(counts.values())} sessions were cut: a request of theirs was"
+            " turned away, and what would have followed it never came"
+        )
+    return counts
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from blis_core.cluster.agenda import ARRIVAL, ROUTING, Agenda
+from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
@@ -49,8 +49,8 @@ class ClusterOutcome:
         """Requests that a full gateway queue discarded."""
         self.gateway_depth = 0
         """Requests that waited at the gateway when the simulation ended."""
-        self.unfinished = 0
-        """Requests that had arrived, but were on their way to an instance, at the horizon."""
+        self.in_transit = 0
+        """Requests that were on their way to a wait queue when the simulation ended."""
         self.follow_ups: list[Request] = []
         """Requests that sessions added, in order of creation."""
 
@@ -163,7 +163,9 @@ class Cluster:
         for instance in self.instances:
             instance.advance()
         outcome = self.outcome
-        outcome.unfinished = len(self._to_admit) + len(self._to_route)
+        outcome.in_transit = len(self._to_admit) + len(self._to_route)
+        outcome.in_transit += sum(instance.entering for instance in self.instances)
+        outcome.in_transit += self.agenda.count(ROUTING, DISAGGREGATION, PREFILL_ROUTING)
         if self._gateway is not None:
             outcome.gateway_depth = len(self._gateway.queue)
 
@@ -201,6 +203,7 @@ class Cluster:
         return time if time <= self._horizon else NEVER
 
     def _run_open(self, arrivals: Arrivals) -> None:
+        self.fleet.lazy = True
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
 

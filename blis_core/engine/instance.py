@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from blis_core.kv.chains import ChainTable
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
-_SHORTEST_RUN = 3  # a single step is cheaper without arrays
+_SHORTEST_RUN = 8  # fewer steps are cheaper one by one than as arrays
 
 
 class Plan(NamedTuple):
@@ -117,7 +117,7 @@ class Instance:
         self._last_duration = 1
         self._plan: Plan | None = None
         self._paused = False
-        self._clock: int | None = None
+        self._clock = -1  # before the first event
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
 
@@ -132,6 +132,11 @@ class Instance:
         if self._timeouts and self._timeouts[0][0] < due:
             due = self._timeouts[0][0]
         return due
+
+    @property
+    def entering(self) -> int:
+        """Requests that have been injected and have not reached the wait queue yet."""
+        return len(self._entering)
 
     def inject(self, request: Request, time: int) -> None:
         """The request arrives here at ``time`` (not before its own arrival)."""
@@ -166,7 +171,7 @@ class Instance:
         if 0 < deadline <= self._horizon:
             self._sequence += 1
             heapq.heappush(self._timeouts, (deadline, self._sequence, request))
-            if deadline < time and self._clock is not None and self._clock < time:
+            if deadline < time and self._clock < time:
                 self._clock = deadline  # the time-out is the very next event
 
     @property
@@ -196,7 +201,8 @@ class Instance:
             elif step <= times_out:
                 if step >= end:
                     return
-                self._touch(step)
+                if step > self._clock:  # and not beyond the horizon
+                    self._clock = step
                 if not (self._fast_forward and self._run(step, end, times_out)):
                     self._step(step)
             else:
@@ -213,7 +219,7 @@ class Instance:
         metrics, batch = self.metrics, self.batch
         metrics.still_queued = self.waiting.count
         metrics.still_running = len(batch.members)
-        metrics.sim_ended = min(self._clock or 0, self._horizon)
+        metrics.sim_ended = min(max(self._clock, 0), self._horizon)
         metrics.cache_hit_rate = self.store.hit_rate()
         metrics.thrashing_rate = self.store.thrashing_rate()
         for member in list(batch.members.values()):
@@ -225,7 +231,7 @@ class Instance:
         return metrics
 
     def _touch(self, time: int) -> None:
-        if time <= self._horizon and (self._clock is None or time > self._clock):
+        if self._clock < time <= self._horizon:
             self._clock = time
 
     def _enqueue(self, request: Request, now: int) -> None:
@@ -284,15 +290,15 @@ class Instance:
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
-        if not self._pending():
+        if self._nothing_else_comes():
             self._guard.preempted_alone(request, hit, target, self.store)
 
-    def _pending(self) -> bool:
-        """Whether anything can still happen here that does not come from outside or in a step."""
+    def _nothing_else_comes(self) -> bool:
+        """Whether neither an event that is pending nor the horizon can end what goes on."""
         return (
-            self._horizon < MAX_INT64
-            or bool(self._entering)
-            or any(entry[2].state is not COMPLETED for entry in self._timeouts)
+            self._horizon == MAX_INT64
+            and not self._entering
+            and all(entry[2].state is COMPLETED for entry in self._timeouts)
         )
 
     def _done(self, request: Request, now: int, tick: int) -> None:
@@ -311,8 +317,8 @@ class Instance:
             self._next_step = NEVER  # everybody it was meant for has timed out
             return
         chunks, admitted = self._formation.form(now)
-        if not batch.members and not self._pending():
-            self._guard.nobody_admitted(waiting.head(), store)
+        if not batch.members and self._nothing_else_comes():
+            self._guard.nobody_runs(self.log.steps, waiting.count, store)
         prefills = [PrefillChunk(m.progress, n, m.request.prompt_len) for m, n in chunks]
         # in its first step a request counts as having no context, cached prefix or not: the
         # reference sets its progress only when the step has been executed
@@ -419,12 +425,51 @@ class Instance:
         steps, _ = self._formation.silent_steps() if self._fast_forward else (0, False)
         if steps:
             steps = min(steps, batch.next_finish() - self.log.steps + 1)
-            steps = self.store.reach(batch.groups, self.log.steps, steps)
+            steps = self._reach(steps)
         if not steps:
             return now
+        if steps < _SHORTEST_RUN:
+            return min(change, self._start_of(steps))
         plan, k = self._planned(now, steps)
         k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
         return min(change, int(plan.ends[k - 1]) if k else plan.start)
+
+    def next_signal(self, *, blocks: bool) -> int:
+        """A time before which no request can end, and queue and batch keep their lengths.
+
+        With ``blocks`` the used KV blocks stay the same, too. NEVER if nothing is pending.
+        """
+        if not blocks:
+            return self.next_change()
+        groups, step = self.batch.groups, self.log.steps
+        size = len(groups)
+        quiet = 0  # coming steps in which no decode takes a block
+        while quiet < size and not groups[(step + quiet) % size]:
+            quiet += 1
+        if not quiet:
+            return self.due
+        change = self.next_change()
+        plan, start = self._plan, self._next_step
+        if start >= change:
+            return change
+        if plan is None or plan.version != self.batch.version:
+            return start
+        k = step + quiet - plan.first
+        return min(change, int(plan.ends[k - 1])) if k <= len(plan.ends) else change
+
+    def _reach(self, steps: int) -> int:
+        """How many of the next ``steps`` decode steps find the KV blocks that they need."""
+        batch, store = self.batch, self.store
+        if batch.decodes * (steps // store.block_size + 1) <= store.free_blocks:
+            return steps
+        return store.reach(batch.groups, self.log.steps, steps)
+
+    def _start_of(self, steps: int) -> int:
+        """Time at which the last of the next ``steps`` decode steps begins."""
+        decodes, first, start = self.batch.decodes, self.batch.context, self._next_step
+        for context in range(first, first + decodes * (steps - 1), decodes):
+            start += max(1, self._step_time(BatchShape((), decodes, context)))
+        return start
 
     def _planned(self, now: int, steps: int) -> tuple[Plan, int]:
         """A plan that covers the step due at ``now``, and that step's place in it."""
@@ -455,11 +500,14 @@ class Instance:
             last_start = min(last_start, entering[0][0] - 1)
         # a guess of how many steps fit before something interferes keeps plans short
         steps = min(steps, to_finish, (last_start - now) // self._last_duration + 2)
-        if steps < _SHORTEST_RUN:
-            return False
-        steps = store.reach(batch.groups, first, steps)
+        steps = self._reach(steps)
         if not steps:
             return False
+        if steps < _SHORTEST_RUN:
+            if entering:
+                last_start = min(last_start, entering[0][0] - 1)
+            self._run_few(now, steps, last_start, to_finish)
+            return True
         plan, k = self._planned(now, steps)
         ends = plan.ends[k : k + steps]
         steps = min(len(ends), 1 + int(ends.searchsorted(last_start, "right")))
@@ -486,6 +534,33 @@ class Instance:
         done = batch.finished(log.steps - 1) if steps == to_finish else []
         self._complete(done, start, duration)
         return True
+
+    def _run_few(self, now: int, steps: int, last_start: int, to_finish: int) -> None:
+        """Execute at most ``steps`` decode steps that begin at ``last_start`` or before."""
+        batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
+        decodes, context, overhead = batch.decodes, batch.context, self._output_time
+        step_time = self._step_time
+        first, start, end = log.steps, now, now
+        executed = 0
+        while executed < steps and end <= last_start:
+            start = end
+            duration = max(1, step_time(BatchShape((), decodes, context)))
+            log.add(duration + overhead)
+            context += decodes
+            end = start + duration
+            executed += 1
+        batch.context = context
+        self._last_duration = duration
+        metrics.queue_sum += self.waiting.count * executed
+        metrics.queue_samples += executed
+        store.advance(batch.groups, first, executed)
+        if store.mirrors:
+            store.mirror(batch.members.values(), executed)
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
+        self._touch(start)
+        done = batch.finished(log.steps - 1) if executed == to_finish else []
+        self._complete(done, start, duration)
 
     def _absorb(self, now: int, ends: IntArray, steps: int) -> tuple[int, list[int]]:
         """Take in the requests that reach the queue during a run which they cannot influence.

@@ -105,7 +105,7 @@ def _headline(results: Results) -> RenderableType:
     done = cluster.completed_requests
     # those that never reached an instance were requests, too
     injected = cluster.injected_requests + found.rejected_admission + found.rejected_routing
-    injected += found.gateway_shed + found.gateway_depth
+    injected += found.gateway_shed + found.gateway_depth + results.in_transit
     name = results.config.model if results.config is not None else "Simulation"
     return Text.assemble(
         (name, "bold"),
@@ -158,6 +158,7 @@ def _troubles(results: Results) -> list[tuple[str, ...]]:
         ("Sessions cut by a rejection", results.sessions.get("cut", 0)),
         ("Shed at the gateway", found.gateway_shed),
         ("Still waiting at the gateway", found.gateway_depth),
+        ("On their way to an instance at the end", results.in_transit),
         ("Still queued at the end", cluster.still_queued),
         ("Still running at the end", cluster.still_running),
         ("Priority inversions", found.priority_inversions),

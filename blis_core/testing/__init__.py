@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from blis_core.testing.asking import Asking
 from blis_core.testing.fleet import FixedFleet
+from blis_core.testing.importers import ImporterTests
 from blis_core.testing.kv import KVStoreTests
 from blis_core.testing.latency import LatencyModelTests, latency_setup
 from blis_core.testing.policies import AdmissionPolicyTests, RoutingPolicyTests
@@ -33,6 +34,7 @@ __all__ = [
     "ArrivalSamplerTests",
     "Asking",
     "FixedFleet",
+    "ImporterTests",
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",
