@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cluster.decisions import DecisionLog
+from blis_core.cluster.disaggregation import Disaggregation
 from blis_core.cluster.fleet import Fleet
 from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.pools import Pool
 from blis_core.cluster.routing import RoutingSetup
 from blis_core.cluster.saturation import make_detector
 from blis_core.cluster.simulation import Cluster, Gateway
 from blis_core.cluster.tenants import TenantBudgets
+from blis_core.cluster.transfer import TransferLink
 from blis_core.config import SimulationConfig
-from blis_core.contracts import KVSetup
+from blis_core.contracts import KVSetup, LatencyModel, PDDeciderSetup, RoutingPolicy, Scorer
 from blis_core.deployment import Deployment
+from blis_core.disaggregation_options import DEFAULT_PREFIX_THRESHOLD
 from blis_core.engine.instance import Instance
 from blis_core.kv.chains import ChainTable
 from blis_core.plugins import get_registry
 from blis_core.policies.choice import Policies
 from blis_core.policies.scorers import make_scorers
+from blis_core.pool_deployment import PoolDeployments
 from blis_core.rng import PartitionedRandom
 
 
@@ -28,9 +33,12 @@ def build_cluster(
     horizon: int,
     seed: int,
     *,
+    pools: PoolDeployments | None = None,
     keep_decisions: bool = False,
 ) -> Cluster:
     """The cluster that ``config`` describes, before its first event.
+
+    ``deployment`` is that of instances that belong to none of ``pools``.
 
     ``horizon`` in us; ``seed`` is that of the router's ties, never a workload file's.
     ``keep_decisions``: single records as well as totals, if decisions are traced at all.
@@ -38,26 +46,38 @@ def build_cluster(
     registry = get_registry()
     scorers = make_scorers(policies.scorers)
     delay = config.cache_signal_delay
-    cache_read = any(scorer.reads_cache for scorer, _ in scorers)
-    chains = ChainTable(deployment.block_size)
-    latency = deployment.latency_model()
-    store_name, store_setup = _kv_store(config, deployment)
-    instances = [
-        Instance(
-            f"instance_{i}",
-            latency=latency,
-            store=registry.create("kv-store", store_name, store_setup),
-            chains=chains,
-            scheduler=policies.make_scheduler(),
-            limits=deployment.limits,
-            horizon=horizon,
-        )
-        for i in range(config.num_instances)
+    pool_scorers = [
+        make_scorers(names) for names in (policies.prefill_scorers, policies.decode_scorers)
     ]
+    cache_read = any(s.reads_cache for each in (scorers, *pool_scorers) for s, _ in each)
+    chains = ChainTable(deployment.block_size)
+    kinds = [deployment] * config.num_instances
+    if pools is not None:
+        prefill, decode = config.prefill_instances, config.decode_instances
+        kinds[:prefill] = [pools.prefill] * prefill
+        kinds[prefill : prefill + decode] = [pools.decode] * decode
+    store = _kv_store(config)
+    latency: dict[int, LatencyModel] = {}
+    instances = []
+    for i, kind in enumerate(kinds):
+        if id(kind) not in latency:
+            latency[id(kind)] = kind.latency_model()
+        instances.append(
+            Instance(
+                f"instance_{i}",
+                latency=latency[id(kind)],
+                store=registry.create("kv-store", store, _kv_setup(config, kind)),
+                chains=chains,
+                scheduler=policies.make_scheduler(),
+                limits=kind.limits,
+                horizon=horizon,
+            )
+        )
+    random = PartitionedRandom(seed)
     routing = registry.create(
         "routing-policy",
         policies.routing,
-        RoutingSetup(random=PartitionedRandom(seed).stream("router"), scorers=scorers),
+        RoutingSetup(random=random.stream("router"), scorers=scorers),
     )
     tenants = None
     if policies.tenant_budgets is not None:
@@ -72,7 +92,7 @@ def build_cluster(
         decisions = DecisionLog(
             counterfactual_k=config.counterfactual_k, keep_records=keep_decisions
         )
-    return Cluster(
+    cluster = Cluster(
         Fleet(
             instances,
             chains,
@@ -89,6 +109,54 @@ def build_cluster(
         gateway=_gateway(config, policies),
         tenants=tenants,
         log=decisions,
+    )
+    if pools is not None:
+        _disaggregate(cluster, config, pools, policies, routing, pool_scorers, random)
+    return cluster
+
+
+def _disaggregate(
+    cluster: Cluster,
+    config: SimulationConfig,
+    pools: PoolDeployments,
+    policies: Policies,
+    routing: RoutingPolicy,
+    scorers: list[tuple[tuple[Scorer, float], ...]],
+    random: PartitionedRandom,
+) -> None:
+    """Divide the cluster into pools. Without scorers of its own a pool shares the routing policy
+    with its state, such as the turn of round-robin (reference quirk 07-Q4)."""
+    registry = get_registry()
+    made: list[Pool] = []
+    sizes = (config.prefill_instances, config.decode_instances)
+    for start, size, own, name in zip(
+        (0, sizes[0]), sizes, scorers, ("prefill-router", "decode-router"), strict=True
+    ):
+        policy = routing
+        if own:
+            setup = RoutingSetup(random=random.stream(name), scorers=own)
+            policy = registry.create("routing-policy", "weighted", setup)
+        made.append(Pool(cluster.fleet, start, size, policy))
+    block_size = cluster.fleet.chains.block_size
+    threshold = config.pd_prefix_threshold
+    cluster.disaggregation = Disaggregation(
+        cluster,
+        prefill=made[0],
+        decode=made[1],
+        decider=registry.create(
+            "pd-decider",
+            policies.decider,
+            PDDeciderSetup(
+                block_size=block_size,
+                prefix_threshold=DEFAULT_PREFIX_THRESHOLD if threshold is None else threshold,
+            ),
+        ),
+        link=TransferLink(
+            float(block_size) * pools.bytes_per_token,
+            bandwidth=config.pd_transfer_bandwidth,
+            base_latency=config.pd_transfer_base_latency,
+            contention=config.pd_transfer_contention,
+        ),
     )
 
 
@@ -110,18 +178,22 @@ def _gateway(config: SimulationConfig, policies: Policies) -> Gateway | None:
     )
 
 
-def _kv_store(config: SimulationConfig, deployment: Deployment) -> tuple[str, KVSetup]:
-    """Name of the KV store (by default ``tiered`` iff there are CPU blocks) and its setup."""
+def _kv_store(config: SimulationConfig) -> str:
+    """Name of the KV store, by default ``tiered`` iff there are CPU blocks."""
     cpu_blocks = config.kv_cpu_blocks
     name = config.kv_store or ("tiered" if cpu_blocks else "paged")
     if cpu_blocks and config.kv_offload_threshold is not None:
         log.warning("--kv-offload-threshold has no effect: blocks are always mirrored at once")
     if cpu_blocks and name == "paged":
         log.warning("--kv-cpu-blocks has no effect with --kv-store paged")
-    return name, KVSetup(
+    return name
+
+
+def _kv_setup(config: SimulationConfig, deployment: Deployment) -> KVSetup:
+    return KVSetup(
         total_blocks=deployment.total_blocks,
         block_size=deployment.block_size,
-        cpu_blocks=cpu_blocks,
+        cpu_blocks=config.kv_cpu_blocks,
         transfer_bandwidth=config.kv_transfer_bandwidth,
         transfer_base_latency=config.kv_transfer_base_latency,
     )

@@ -51,7 +51,7 @@ class Deployment:
         return model
 
 
-class _Resolver:
+class Resolver:
     """Collects resolved values with their origins."""
 
     def __init__(self, config: SimulationConfig) -> None:
@@ -186,7 +186,7 @@ class _Resolver:
 
 def resolve(config: SimulationConfig) -> Deployment:
     """Resolve everything that depends on model, GPU and files. BlisError for what cannot be."""
-    resolver = _Resolver(config)
+    resolver = Resolver(config)
     registry = get_registry()
     backend = config.latency_model
     if backend is None:
@@ -243,7 +243,7 @@ def resolve(config: SimulationConfig) -> Deployment:
     )
 
 
-def _blocks_if_known(resolver: _Resolver, gpu: str, tp: int) -> int:
+def _blocks_if_known(resolver: Resolver, gpu: str, tp: int) -> int:
     """KV blocks for a backend that works without model and GPU figures, if they can be found."""
     try:
         model_config, description = resolver.describe_model()

@@ -89,6 +89,11 @@ def blis_register_schedulers(register: Register) -> None:
 
 
 @hookspec
+def blis_register_pd_deciders(register: Register) -> None:
+    """Which requests are disaggregated: ``factory(setup: PDDeciderSetup) -> PDDecider``."""
+
+
+@hookspec
 def blis_register_importers(register: Register) -> None:
     """Readers of recorded traffic, for ``blis convert NAME``:
     ``factory(setup: ImportSetup) -> Importer``. Each of ``options`` becomes a flag."""

@@ -29,6 +29,7 @@ Kind = Literal[
     "routing-policy",
     "admission-policy",
     "scheduler",
+    "pd-decider",
     "importer",
     "command",
 ]
@@ -51,6 +52,7 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
     "routing-policy": KindInfo("blis_register_routing_policies", "RoutingPolicy"),
     "admission-policy": KindInfo("blis_register_admission_policies", "AdmissionPolicy"),
     "scheduler": KindInfo("blis_register_schedulers", "Scheduler"),
+    "pd-decider": KindInfo("blis_register_pd_deciders", "PDDecider"),
     "importer": KindInfo("blis_register_importers", "Importer"),
     "command": KindInfo("blis_register_commands", ""),
 }

@@ -23,6 +23,7 @@ from blis_core.config import (
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.policies.choice import Policies, resolve_policies
+from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.fitness import parse_fitness_weights
 from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
@@ -63,6 +64,7 @@ def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Result
     fitness_weights = parse_fitness_weights(config.fitness_weights)
     policies = _policies(config)
     deployment = resolve(config)
+    pools = resolve_pools(config, deployment, policies.pools)
     workload, seed, horizon = generate_workload(config)
     return _simulate(
         config,
@@ -71,6 +73,7 @@ def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Result
         workload,
         horizon,
         seed,
+        pools=pools,
         fitness_weights=fitness_weights,
         keep_requests=bool(config.trace_output),
         keep_decisions=keep_decisions,
@@ -82,6 +85,8 @@ def run_replay(config: ReplayConfig, *, keep_decisions: bool = False) -> Results
     seed = _simulator_seed(config)
     if config.fitness_weights:
         log.warning("--fitness-weights has no effect on replay")
+    if config.disaggregated or config.pd_transfer_contention:
+        log.warning("replay runs all requests in one piece: the options of pools have no effect")
     policies = _policies(config)
     workload, horizon = replay_workload(config)
     deployment = resolve(config)
@@ -205,6 +210,7 @@ def _simulate(
     horizon: int,
     workload_seed: int,
     *,
+    pools: PoolDeployments | None = None,
     fitness_weights: Mapping[str, float] | None = None,
     keep_requests: bool,
     keep_decisions: bool,
@@ -217,6 +223,7 @@ def _simulate(
         policies,
         horizon,
         _simulator_seed(config),
+        pools=pools,
         keep_decisions=keep_decisions,
     )
     requests = workload.requests
@@ -247,6 +254,7 @@ def _simulate(
         gateway_shed=outcome.gateway_shed,
         in_transit=outcome.in_transit,
         fitness_weights=fitness_weights,
+        disaggregation=cluster.disaggregation,
         decisions=cluster.log,
         sessions=_session_counts(sessions),
         generated=generated,

@@ -56,6 +56,8 @@ class Fleet:
         self._freeze_at = [0] * count  # when caches have yet to be frozen; 0 = done
         self._finished = [0] * count
         self.chains = chains
+        self.routable: IntArray | None = None
+        """Indices of those that ordinary decisions may choose, in order; None = all."""
         self._interval = refresh_interval
         self._refreshed = np.zeros(count, dtype=np.int64)
         self._delay = cache_delay if cache_read else 0
@@ -70,6 +72,37 @@ class Fleet:
         if self._delay:
             for instance in instances:
                 instance.store.freeze()
+
+    # ---------------------------------------------------------------------------- membership
+
+    def add(self, instance: Instance) -> int:
+        """Add an instance; returns its index. Unless all are routable, it is not yet.
+
+        Its signals are 0 until they are read, or refreshed; its cache view is as of now.
+        """
+        index = len(self.instances)
+        self.instances.append(instance)
+        self.names.append(instance.name)
+        self._finished.append(instance.finished)
+        for name in ("queue_depth", "running", "used_blocks", "in_flight", "_refreshed"):
+            setattr(self, name, np.append(getattr(self, name), 0))
+        self.total_blocks = np.append(self.total_blocks, instance.store.total_blocks)
+        self._due = np.append(self._due, _NEVER)
+        self._signal_due = np.append(self._signal_due, _NEVER)
+        self._freeze_at.append(0)
+        if self.stale is not None:
+            self.stale = {name: np.append(values, 0) for name, values in self.stale.items()}
+        if self._delay:
+            instance.store.freeze()
+        return index
+
+    def set_routable(self, indices: Sequence[int] | None) -> None:
+        """Ordinary decisions choose among ``indices`` (ascending); None = among all."""
+        self.routable = None if indices is None else np.array(indices, dtype=np.int64)
+
+    def index(self, position: int) -> int:
+        """Index of the instance at ``position`` of a view of all routable instances."""
+        return position if self.routable is None else int(self.routable[position])
 
     # ------------------------------------------------------------------------------- changes
 
@@ -149,6 +182,22 @@ class Fleet:
         if request.prompt_len % self.chains.block_size == 0:
             self.chains.output_keys(request)
 
+    def reserve(self, index: int, request: Request, now: int) -> bool:
+        """Whether instance ``index`` had room for the transferred prompt of ``request``."""
+        if self._cache_read:
+            self.chains.keys(request)
+        self._advance(index, now)
+        reserved = self.instances[index].reserve(request)
+        self.update(index)
+        return reserved
+
+    def inject_transferred(self, index: int, request: Request, now: int) -> None:
+        """Route ``request``, for which there was room, to instance ``index``."""
+        self.in_flight[index] += 1
+        self.instances[index].inject_transferred(request, now)
+        self.update(index)
+        self._synced = min(self._synced, int(self._signal_due[index]))
+
     def build(self, now: int) -> None:
         """A decision is taken at ``now``: refresh what is due to be refreshed."""
         if self._delay and now - self._frozen_at >= self._delay:
@@ -157,17 +206,27 @@ class Fleet:
                 self._freeze_all()
             self._frozen_at = now
         if self.stale is not None:
-            old = now - self._refreshed >= self._interval
-            if old.any():
-                self.sync_blocks(now)
-                self._refreshed[old] = now
-                for name, live in (
-                    ("queue_depth", self.queue_depth),
-                    ("running", self.running),
-                    ("used_blocks", self.used_blocks),
-                    ("free_blocks", self.total_blocks - self.used_blocks),
-                ):
-                    self.stale[name][old] = live[old]
+            self.refresh(now)
+
+    def refresh(self, now: int) -> None:
+        """Renew the periodic signals of routable instances that are older than the interval."""
+        if self.stale is None:
+            return
+        old = now - self._refreshed >= self._interval
+        if self.routable is not None:
+            mask = np.zeros(len(old), dtype=bool)
+            mask[self.routable] = True
+            old &= mask
+        if old.any():
+            self.sync_blocks(now)
+            self._refreshed[old] = now
+            for name, live in (
+                ("queue_depth", self.queue_depth),
+                ("running", self.running),
+                ("used_blocks", self.used_blocks),
+                ("free_blocks", self.total_blocks - self.used_blocks),
+            ):
+                self.stale[name][old] = live[old]
 
     def _freeze_all(self) -> None:
         for index, at in enumerate(self._freeze_at):
@@ -175,47 +234,68 @@ class Fleet:
                 self._freeze(index)
                 self.update(index)
 
-    def cached_blocks(self, request: Request, now: int) -> IntArray:
-        """Leading full blocks of the prompt in each instance's cache, as of the last refresh."""
+    def cached_blocks(
+        self, request: Request, now: int, members: IntArray | None = None
+    ) -> IntArray:
+        """Leading full blocks of the prompt in the caches of ``members`` (indices; None = all).
+
+        As of the last refresh.
+        """
         keys = self.chains.keys(request)
         blocks = request.prompt_len // self.chains.block_size
+        instances = self.instances
+        if members is not None:
+            instances = [instances[index] for index in members.tolist()]
         if not (keys.head or request.assigned) and keys.private:
-            return np.zeros(len(self.instances), dtype=np.int64)  # nobody had such a prompt before
+            return np.zeros(len(instances), dtype=np.int64)  # none of them had such a prompt before
         if self._delay:
             self._freeze_all()
-            counts = [i.store.match_frozen(keys, blocks) for i in self.instances]
+            counts = [i.store.match_frozen(keys, blocks) for i in instances]
         else:
             self.sync_all(now)
-            counts = [len(i.store.match(keys, blocks)) for i in self.instances]
+            counts = [len(i.store.match(keys, blocks)) for i in instances]
         return np.array(counts, dtype=np.int64)
 
 
 class Snapshot(FleetView):
     """What one decision at one time sees of the fleet.
 
-    Signals are live, or as of the last refresh; ``in_flight`` is always live. Arrays are copies of
-    nothing: policies must not change them.
+    Signals are live, or as of the last refresh; ``in_flight`` is always live. ``members`` (indices,
+    ascending) restricts the view to some instances; None = all. Arrays are copies only where they
+    must be: policies must not change them.
     """
 
-    def __init__(self, fleet: Fleet, now: int) -> None:
+    def __init__(self, fleet: Fleet, now: int, members: IntArray | None = None) -> None:
         self._fleet = fleet
         self._now = now
+        self._members = members
 
     @property
     def ids(self) -> Sequence[str]:  # type: ignore[override]
         """Names of the instances."""
-        return self._fleet.names
+        names = self._fleet.names
+        return names if self._members is None else [names[i] for i in self._members.tolist()]
+
+    def __len__(self) -> int:
+        members = self._members
+        return len(self._fleet.names if members is None else members)
+
+    def index(self, position: int) -> int:
+        """Index of the instance at ``position``."""
+        return position if self._members is None else int(self._members[position])
+
+    def _own(self, values: IntArray) -> IntArray:
+        return values if self._members is None else values[self._members]
 
     def _signal(self, name: str) -> IntArray:
         fleet = self._fleet
         if fleet.stale is not None:
-            return fleet.stale[name]
+            return self._own(fleet.stale[name])
         if name == "used_blocks":
             fleet.sync_blocks(self._now)
         else:
             fleet.sync(self._now)
-        signal: IntArray = getattr(fleet, name)
-        return signal
+        return self._own(getattr(fleet, name))
 
     @property
     def queue_depth(self) -> IntArray:  # type: ignore[override]
@@ -231,24 +311,24 @@ class Snapshot(FleetView):
     def in_flight(self) -> IntArray:  # type: ignore[override]
         """Requests routed there and not yet finished."""
         self._fleet.sync(self._now)
-        return self._fleet.in_flight
+        return self._own(self._fleet.in_flight)
 
     @property
     def free_blocks(self) -> IntArray:  # type: ignore[override]
         """KV blocks that no running request holds."""
         fleet = self._fleet
         if fleet.stale is not None:
-            return fleet.stale["free_blocks"]
-        return fleet.total_blocks - self._signal("used_blocks")
+            return self._own(fleet.stale["free_blocks"])
+        return self._own(fleet.total_blocks) - self._signal("used_blocks")
 
     @property
     def kv_utilization(self) -> FloatArray:  # type: ignore[override]
         """Used blocks / all blocks."""
-        return self._signal("used_blocks") / self._fleet.total_blocks
+        return self._signal("used_blocks") / self._own(self._fleet.total_blocks)
 
     def cached_blocks(self, request: Request) -> IntArray:
         """Leading full blocks of the prompt that each instance holds."""
-        return self._fleet.cached_blocks(request, self._now)
+        return self._fleet.cached_blocks(request, self._now, self._members)
 
     def prompt_keys(self, request: Request) -> Sequence[int]:
         """Keys of the full blocks of the prompt."""

@@ -4,13 +4,18 @@ At one instant the cluster acts before the instances: first all arrivals, then a
 all routings. Instances are advanced only as far as somebody needs: with an open loop to the times
 at which a policy reads them, with a closed loop (sessions, gateway queue) from completion to
 completion, since each may bring a new event.
+
+Everything beyond that (disaggregation, nodes, scaling) is a part of its own which plans rare events
+in the cluster's agenda; see blis_core.cluster.agenda.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
@@ -20,10 +25,15 @@ from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
 from blis_core.contracts import AdmissionPolicy, FleetView, Request, RoutingPolicy
 from blis_core.engine.instance import NEVER, Instance
 
+if TYPE_CHECKING:
+    from blis_core.cluster.disaggregation import Disaggregation
+
 Lost = Callable[[Request], None]
 """Called with a request that is turned away before it reaches an instance."""
 FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
+Watcher = Callable[[int, int], None]
+"""Called with the index of an instance and the time of its event in which a request ended."""
 
 
 class ClusterOutcome:
@@ -73,23 +83,59 @@ class Cluster:
         tenants: TenantBudgets | None = None,
         log: DecisionLog | None = None,
     ) -> None:
-        self._fleet = fleet
+        self.fleet = fleet
         self.instances = fleet.instances
         self._admission = admission
         self._routing = routing
         self._model = model
         self._horizon = horizon
         self._admission_latency = admission_latency
-        self._routing_latency = routing_latency
+        self.routing_latency = routing_latency
         self._gateway = gateway
-        self._tenants = tenants
+        self.tenants = tenants
         self.log = log
+        self.forward: Callable[[Request, int], None] = self.plan_routing
+        """What becomes of a request that was admitted, or dispatched by the gateway."""
+        self.disaggregation: Disaggregation | None = None
+        """If there are pools."""
+        self.on_routed: Callable[[Request, int], None] | None = None
+        """Called after each ordinary routing."""
         # constant latencies keep both in order of time
         self._to_admit: deque[tuple[int, Request]] = deque()
         self._to_route: deque[tuple[int, Request]] = deque()
+        self.agenda = Agenda()
+        self.arrivals = Arrivals(())
+        self.follow_ups: FollowUps | None = None
         self._lost: Lost | None = None
-        self._ended = 0  # requests that ended in the instance event at hand
+        self._watchers: list[Watcher] = []
+        self._followed: set[int] | None = set()  # by watchers; None = all
+        self.on_end: Callable[[int, Request, int], None] | None = None
+        """Called with the index of an instance that nobody follows, a request that ended there and
+        the time of the event."""
+        self._chosen: set[int] = set()  # instances that were touched at the present instant
+        self._interrupted = False
+        self.ended: list[Request] = []
+        """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
+
+    def watch(self, watcher: Watcher, instances: Iterable[int] | None = None) -> None:
+        """Let ``watcher`` follow the ends of requests; to be called before ``run``.
+
+        It acts after the gateway; several act in order of registration. If ``instances`` are given
+        (indices) it can do without the others, which then run freely unless somebody else follows
+        them. ``on_end`` hears of those.
+        """
+        self._watchers.append(watcher)
+        if instances is None:
+            self._followed = None
+        elif self._followed is not None:
+            self._followed.update(instances)
+
+    def add_instance(self, instance: Instance) -> int:
+        """Add an instance, also during a run; returns its index. It is routable if all are."""
+        index = self.fleet.add(instance)
+        self._connect(index)
+        return index
 
     def run(
         self,
@@ -103,15 +149,14 @@ class Cluster:
         request began.
         """
         self._lost = lost
-        arrivals = Arrivals(requests)
+        self.follow_ups = follow_ups
+        self.arrivals = arrivals = Arrivals(requests)
         self.outcome.follow_ups = arrivals.added
-        closed = follow_ups is not None or self._gateway is not None
-        if closed or self._tenants is not None:
-            for instance in self.instances:
-                instance.on_done = self._on_done(arrivals, follow_ups, instance)
-        if not closed:
+        for index in range(len(self.instances)):
+            self._connect(index)
+        if not self._closed:
             self._run_open(arrivals)
-        elif len(self.instances) == 1:
+        elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
             self._run_alone(arrivals)
         else:
             self._run_closed(arrivals)
@@ -120,8 +165,28 @@ class Cluster:
         outcome = self.outcome
         outcome.in_transit = len(self._to_admit) + len(self._to_route)
         outcome.in_transit += sum(instance.entering for instance in self.instances)
+        outcome.in_transit += self.agenda.count(ROUTING, DISAGGREGATION, PREFILL_ROUTING)
         if self._gateway is not None:
             outcome.gateway_depth = len(self._gateway.queue)
+
+    @property
+    def _closed(self) -> bool:
+        """Whether the end of a request may bring a new event."""
+        return self.follow_ups is not None or self._gateway is not None or bool(self._watchers)
+
+    def _follows(self, index: int) -> bool:
+        """Whether the events of an instance are to be taken in order of time with all others."""
+        if self.follow_ups is not None or self._gateway is not None:
+            return True
+        return self._followed is None or index in self._followed
+
+    def _connect(self, index: int) -> None:
+        """Hear of the ends of requests, if anybody wants to know."""
+        instance = self.instances[index]
+        if self._follows(index):
+            instance.on_done = self._on_done(instance)
+        elif self.tenants is not None or self.on_end is not None:
+            instance.on_done = self._on_end(index)
 
     # ---------------------------------------------------------------------------- the clock
 
@@ -132,10 +197,13 @@ class Cluster:
             time = self._to_admit[0][0]
         if self._to_route and self._to_route[0][0] < time:
             time = self._to_route[0][0]
+        entries = self.agenda.entries
+        if entries and entries[0][0] < time:
+            time = entries[0][0]
         return time if time <= self._horizon else NEVER
 
     def _run_open(self, arrivals: Arrivals) -> None:
-        self._fleet.lazy = True
+        self.fleet.lazy = True
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
 
@@ -144,10 +212,10 @@ class Cluster:
         instance = self.instances[0]
         while True:
             now = self._next(arrivals)
-            self._ended = 0
+            self.ended = []
             instance.advance(now)
-            if self._ended:
-                self._fleet.update(0)
+            if self.ended:
+                self.fleet.update(0)
                 self._dispatch_after(instance.ended_at)
             elif now == NEVER:
                 return
@@ -157,32 +225,38 @@ class Cluster:
     def _run_closed(self, arrivals: Arrivals) -> None:
         """Take cluster events and completions in order of time, lowest instance first."""
         instances = self.instances
-        changes = [instance.next_change() for instance in instances]
+        follows = [self._follows(index) for index in range(len(instances))]
+        changes = [NEVER] * len(instances)
         while True:
-            now, change = self._next(arrivals), min(changes)
+            now, change = self._next(arrivals), min(changes, default=NEVER)
             if now <= change:
                 if now == NEVER or now > self._horizon:
                     return
                 for index in self._instant(now, arrivals):
-                    changes[index] = instances[index].next_change()
+                    while index >= len(changes):
+                        follows.append(self._follows(len(changes)))
+                        changes.append(NEVER)
+                    if follows[index]:
+                        changes[index] = instances[index].next_change()
             elif change > self._horizon:
                 return  # nothing but silent steps
             else:
                 index = changes.index(change)
-                self._ended = 0
+                self.ended = []
                 instances[index].advance(change + 1)
-                self._fleet.update(index)
-                if self._ended:
+                self.fleet.update(index)
+                if self.ended:
                     self._dispatch_after(change)
+                    for watcher in self._watchers:
+                        watcher(index, change)
                 changes[index] = instances[index].next_change()
 
-    def _on_done(
-        self, arrivals: Arrivals, follow_ups: FollowUps | None, instance: Instance
-    ) -> Callable[[Request, int], None]:
-        tenants, pausing = self._tenants, self._gateway is not None
+    def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
+        tenants, follow_ups, arrivals = self.tenants, self.follow_ups, self.arrivals
+        pausing = self._gateway is not None or bool(self._watchers)
 
         def ended(request: Request, tick: int) -> None:
-            self._ended += 1
+            self.ended.append(request)
             if tenants is not None:
                 tenants.ended(request)
             if follow_ups is not None:
@@ -190,32 +264,77 @@ class Cluster:
                     arrivals.add(new)
                     instance.pause()  # it may be due before anything that is known
             if pausing:
-                instance.pause()  # the gateway acts after each event
+                instance.pause()  # the gateway and watchers act after each event
 
         return ended
+
+    def _on_end(self, index: int) -> Callable[[Request, int], None]:
+        instance, tenants, on_end = self.instances[index], self.tenants, self.on_end
+
+        def ended(request: Request, _: int) -> None:
+            if tenants is not None:
+                tenants.ended(request)
+            if on_end is not None:
+                on_end(index, request, instance.ended_at)
+
+        return ended
+
+    def idle(self, now: int) -> bool:
+        """Whether nothing else is due at ``now``, so that what would be planned may happen now."""
+        return self._next(self.arrivals) > now
 
     # --------------------------------------------------------------------------- its events
 
     def _instant(self, now: int, arrivals: Arrivals) -> set[int]:
-        """All events of the cluster at ``now``. Returns the instances that got a request."""
-        if arrivals.time == now:
-            due = now + self._admission_latency
-            self._to_admit.extend((due, request) for request in arrivals.take())
-        while self._to_admit and self._to_admit[0][0] == now:
-            self._admit(self._to_admit.popleft()[1], now)
-        chosen: set[int] = set()
-        while self._to_route and self._to_route[0][0] == now:
-            self._route(self._to_route.popleft()[1], now, chosen)
-        return chosen
+        """All events of the cluster at ``now``. Returns the instances that were touched."""
+        self._chosen = chosen = set[int]()
+        entries = self.agenda.entries
+        while True:
+            while entries and entries[0][0] == now and entries[0][1] < ARRIVAL:
+                self.agenda.act()
+            if arrivals.time == now:
+                due = now + self._admission_latency
+                self._to_admit.extend((due, request) for request in arrivals.take())
+            while self._to_admit and self._to_admit[0][0] == now:
+                self._admit(self._to_admit.popleft()[1], now)
+            while self._to_route and self._to_route[0][0] == now:
+                self._route(self._to_route.popleft()[1], now)
+            if not entries or entries[0][0] != now:
+                return chosen
+            self.agenda.act()  # which may bring new events of any kind at this instant
+            if self._interrupted:
+                self._interrupted = False
+                return chosen
+
+    def inject(self, index: int, request: Request, now: int) -> None:
+        """Send ``request`` to instance ``index`` at the present instant."""
+        self.fleet.inject(index, request, now)
+        self.touch(index)
+
+    def touch(self, index: int) -> None:
+        """Events of instance ``index`` have changed at the present instant."""
+        self._chosen.add(index)
+
+    def interrupt(self) -> None:
+        """An instance that was touched has an event in the past, which comes before all others."""
+        self._interrupted = True
+
+    def plan_routing(self, request: Request, now: int) -> None:
+        """An ordinary routing follows after the routing latency."""
+        due = now + self.routing_latency
+        if self._to_route and self._to_route[-1][0] > due:  # the present is a past time-out's
+            self.agenda.add(due, ROUTING, self._route, request)
+        else:
+            self._to_route.append((due, request))
 
     def _admit(self, request: Request, now: int) -> None:
-        fleet = self._fleet
+        fleet = self.fleet
         fleet.build(now)
-        view: FleetView = Snapshot(fleet, now) if self._serves(request) else NoFleet()
+        view = self._view(request, now)
         reason = self._admission.admit(request, view, now)
-        if reason is None and self._tenants is not None:
+        if reason is None and self.tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
-            if self._tenants.refuses(request):
+            if self.tenants.refuses(request):
                 reason = TENANT_BUDGET_SHED
         if self.log is not None:
             self.log.admission(request, now, reason)
@@ -224,39 +343,44 @@ class Cluster:
             outcome.rejected += 1
             name = request.slo_class or "standard"
             outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
-            self._lose(request)
+            self.lose(request)
         elif self._gateway is None:
-            self._to_route.append((now + self._routing_latency, request))
+            self.forward(request, now)
         else:
             shed = self._gateway.queue.enqueue(request, now)
             if shed is not None:
                 self.outcome.gateway_shed += 1
-                self._lose(shed)
+                self.lose(shed)
             if shed is not request:
                 self._dispatch(now)
 
-    def _route(self, request: Request, now: int, chosen: set[int]) -> None:
-        fleet = self._fleet
+    def _route(self, request: Request, now: int) -> None:
+        fleet = self.fleet
         fleet.build(now)
-        if not self._serves(request):
+        view = self._view(request, now)
+        if not len(view):
             self.outcome.unroutable += 1
-            self._lose(request)
+            self.lose(request)
             return
-        view = Snapshot(fleet, now)
         decision = self._routing.route(request, view)
         if self.log is not None:
             self.log.routing(request, now, decision, view)
-        if self._tenants is not None:
-            self._tenants.routed(request)
-        fleet.inject(decision.target, request, now)
-        chosen.add(decision.target)
+        if self.tenants is not None:
+            self.tenants.routed(request)
+        self.inject(fleet.index(decision.target), request, now)
+        if self.on_routed is not None:
+            self.on_routed(request, now)
 
-    def _lose(self, request: Request) -> None:
+    def lose(self, request: Request) -> None:
+        """``request`` will never be answered."""
         if self._lost is not None:
             self._lost(request)
 
-    def _serves(self, request: Request) -> bool:
-        return not request.model or request.model == self._model
+    def _view(self, request: Request, now: int) -> FleetView:
+        """The instances that may serve ``request``."""
+        if request.model and request.model != self._model:
+            return NoFleet()
+        return Snapshot(self.fleet, now, self.fleet.routable)
 
     # --------------------------------------------------------------------------- the gateway
 
@@ -266,17 +390,17 @@ class Cluster:
         assert gateway is not None
         if not len(gateway.queue):
             return False
-        self._fleet.build(now)
-        if gateway.detector.saturation(Snapshot(self._fleet, now)) >= 1.0:
+        self.fleet.build(now)
+        if gateway.detector.saturation(Snapshot(self.fleet, now, self.fleet.routable)) >= 1.0:
             return False
         request = gateway.queue.dequeue(now)
         assert request is not None
-        self._to_route.append((now + self._routing_latency, request))
+        self.forward(request, now)
         return True
 
     def _dispatch_after(self, now: int) -> None:
         """One attempt for each request that ended at ``now``, up to the first in vain."""
         if self._gateway is not None:
-            for _ in range(self._ended):
+            for _ in self.ended:
                 if not self._dispatch(now):
                     return

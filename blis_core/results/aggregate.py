@@ -14,13 +14,14 @@ import numpy as np
 from blis_core.results import breakdown
 from blis_core.results.columns import Columns
 from blis_core.results.fitness import fitness
-from blis_core.results.model import KVMetrics, MetricsBlock, Results
+from blis_core.results.model import KVMetrics, MetricsBlock, PDMetrics, Results
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from blis_core.cluster.decisions import DecisionLog
+    from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.config import SimulationConfig
     from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.engine.metrics import InstanceMetrics
@@ -38,6 +39,7 @@ def build_results(
     gateway_shed: int = 0,
     in_transit: int = 0,
     fitness_weights: Mapping[str, float] | None = None,
+    disaggregation: Disaggregation | None = None,
     decisions: DecisionLog | None = None,
     sessions: Mapping[str, int] | None = None,
     generated: list[Request] | None = None,
@@ -53,8 +55,16 @@ def build_results(
     ``fitness_weights`` no fitness is computed.
     """
     columns = [Columns.of(metrics.requests) for metrics in instances]
-    union = Columns.concatenate(columns)
     total = merge(instances)
+    pd: PDMetrics | None = None
+    if disaggregation is not None and disaggregation.parents:
+        from blis_core.results.disaggregation import correct, pd_metrics
+
+        correct(total, disaggregation)
+        pd = pd_metrics(disaggregation, instances, total)
+        union = Columns.of(total.requests)
+    else:
+        union = Columns.concatenate(columns)
     shed = dict(shed_by_class or {})
     tenants = breakdown.per_tenant(union)
     cluster = metrics_block(total, union)
@@ -67,6 +77,7 @@ def build_results(
         cluster=cluster,
         anomalies=attrs.evolve(
             breakdown.anomalies(instances, columns, priority_policy),
+            dropped_unservable=total.dropped_unservable,
             rejected_admission=(
                 sum(shed.values()) if rejected_admission is None else rejected_admission
             ),
@@ -88,6 +99,7 @@ def build_results(
             if fitness_weights
             else None
         ),
+        pd=pd,
         trace=decisions.summary() if decisions is not None else None,
         decisions=decisions,
         in_transit=in_transit,

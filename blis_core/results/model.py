@@ -151,6 +151,32 @@ class Fitness:
 
 
 @attrs.frozen(kw_only=True)
+class PDMetrics:
+    """How the pools for prefill and decode did."""
+
+    disaggregated: int
+    """Requests whose KV cache was transferred."""
+    dropped_at_decode: int
+    """Of these, how many found no instance with room for it."""
+    prefill_throughput: float
+    """Completed requests and halves per second on the prefill pool."""
+    decode_throughput: float
+    """The same on the decode pool."""
+    load_imbalance: float
+    """The larger throughput over the smaller, at least 1; the largest float if one is 0."""
+    ttft: Distribution
+    """Of disaggregated requests."""
+    transfer: Distribution
+    """Duration of the transfers."""
+    contention: bool
+    """Whether transfers shared the bandwidth; else the next two are 0."""
+    peak_transfers: int
+    """Most transfers at once."""
+    mean_transfers: float
+    """Transfers under way when one starts, itself included, on average."""
+
+
+@attrs.frozen(kw_only=True)
 class Results:
     """Everything that a finished run says."""
 
@@ -167,6 +193,8 @@ class Results:
     """Every tenant with completed requests, by name."""
     jain: float = 1.0
     """Jain fairness index over the tenants' tokens, in [0, 1]."""
+    pd: PDMetrics | None = None
+    """If a request was disaggregated."""
     fitness: Fitness | None = None
     """If weights were given."""
     trace: TraceSummary | None = None
