@@ -284,6 +284,14 @@ class SimulationConfig:
         "Order of an instance's wait queue.",
         implied=DEFAULT_SCHEDULER,
     )
+    model_autoscaler_interval_us: float | None = option(
+        ValueKind.FLOAT,
+        CLUSTER,
+        None,
+        "us between two looks of the autoscaler, which is set up in the policy file; 0 = off"
+        " (run only).",
+        implied="of the policy file",
+    )
 
     flow_control: bool = option(
         ValueKind.BOOL, FLOW, False, "Hold requests at a gateway while the cluster is saturated."
@@ -522,6 +530,13 @@ class RunConfig(SimulationConfig):
     )
 
     def _check_workload(self) -> None:
+        interval = self.model_autoscaler_interval_us
+        if interval is not None and not (
+            interval == 0 or (math.isfinite(interval) and interval >= 1)
+        ):
+            raise self._spec("model_autoscaler_interval_us").error(
+                interval, "0, or finite and at least 1"
+            )
         for name in ("num_requests", "prefix_tokens", "concurrency", "think_time_ms"):
             self._spec(name).check_range(getattr(self, name))
         if self.concurrency > 0:

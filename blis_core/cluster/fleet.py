@@ -7,7 +7,7 @@ fleet plus the steps that happened meanwhile, whatever the number of instances.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from blis_core.kv.chains import ChainTable
 
 _NEVER = np.iinfo(np.int64).max
+NOBODY: IntArray = np.zeros(0, dtype=np.int64)
+"""The members of a view without instances."""
 
 
 class Fleet:
@@ -50,6 +52,8 @@ class Fleet:
         self.chains = chains
         self.routable: IntArray | None = None
         """Indices of those that ordinary decisions may choose, in order; None = all."""
+        self.by_model: dict[str, IntArray] | None = None
+        """Indices of the routable instances of each model; None: all serve the same one."""
         self._interval = refresh_interval
         self._refreshed = np.zeros(count, dtype=np.int64)
         self._delay = cache_delay if cache_read else 0
@@ -90,9 +94,11 @@ class Fleet:
         """Ordinary decisions choose among ``indices`` (ascending); None = among all."""
         self.routable = None if indices is None else np.array(indices, dtype=np.int64)
 
-    def index(self, position: int) -> int:
-        """Index of the instance at ``position`` of a view of all routable instances."""
-        return position if self.routable is None else int(self.routable[position])
+    def set_models(self, by_model: Mapping[str, Sequence[int]] | None) -> None:
+        """Requests for a model choose among its ``by_model`` indices (ascending)."""
+        self.by_model = None
+        if by_model is not None:
+            self.by_model = {m: np.array(i, dtype=np.int64) for m, i in by_model.items()}
 
     # ------------------------------------------------------------------------------- changes
 
@@ -122,24 +128,29 @@ class Fleet:
         instance.inject(request, now)
         self._due[index] = min(instance.due, _NEVER)
 
-    def build(self, now: int) -> None:
-        """A decision is taken at ``now``: refresh what is due to be refreshed."""
+    def leave(self, index: int, count: int) -> None:
+        """``count`` requests that had not finished have been taken from instance ``index``."""
+        self.update(index)
+        self.in_flight[index] -= count
+
+    def build(self, now: int, members: IntArray | None = None) -> None:
+        """A decision among ``members`` (None = all) is taken at ``now``: refresh what is due."""
         if self._delay and now - self._frozen_at >= self._delay:
             self.sync(now)
             for instance in self.instances:
                 instance.store.freeze()
             self._frozen_at = now
         if self.stale is not None:
-            self.refresh(now)
+            self.refresh(now, members)
 
-    def refresh(self, now: int) -> None:
-        """Renew the periodic signals of routable instances that are older than the interval."""
+    def refresh(self, now: int, members: IntArray | None = None) -> None:
+        """Renew the periodic signals of ``members`` that are older than the interval."""
         if self.stale is None:
             return
         old = now - self._refreshed >= self._interval
-        if self.routable is not None:
+        if members is not None:
             mask = np.zeros(len(old), dtype=bool)
-            mask[self.routable] = True
+            mask[members] = True
             old &= mask
         if old.any():
             self.sync(now)

@@ -13,16 +13,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from blis_core.cluster.agenda import ARRIVAL, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
-from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
+from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
 from blis_core.contracts import AdmissionPolicy, FleetView, Request, RoutingPolicy
 from blis_core.engine.instance import NEVER, Instance
+
+if TYPE_CHECKING:
+    from blis_core.contracts import IntArray
 
 Lost = Callable[[Request], None]
 """Called with a request that is turned away before it reaches an instance."""
@@ -45,6 +49,8 @@ class ClusterOutcome:
         """Requests that a full gateway queue discarded."""
         self.gateway_depth = 0
         """Requests that waited at the gateway when the simulation ended."""
+        self.drained = 0
+        """Waiting requests that went with an instance drained at once."""
         self.unfinished = 0
         """Requests that had arrived, but were on their way to an instance, at the horizon."""
         self.follow_ups: list[Request] = []
@@ -101,6 +107,8 @@ class Cluster:
         self._changes: list[int] = []  # per instance, when somebody may end there
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._ended = 0  # requests that ended in the instance event at hand
+        self.on_routed: Callable[[int, Request], None] | None = None
+        """Called with the index of the chosen instance after each ordinary routing decision."""
         self.outcome = ClusterOutcome()
 
     def watch(self, watcher: Watcher) -> None:
@@ -263,8 +271,9 @@ class Cluster:
 
     def _admit(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        fleet.build(now)
-        view = self._view(request, now)
+        members = self._candidates(request)
+        fleet.build(now, members)
+        view: FleetView = NoFleet() if members is NOBODY else Snapshot(fleet, now, members)
         reason = self._admission.admit(request, view, now)
         if reason is None and self._tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
@@ -290,8 +299,9 @@ class Cluster:
 
     def _route(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        fleet.build(now)
-        view = self._view(request, now)
+        members = self._candidates(request)
+        fleet.build(now, members)
+        view = Snapshot(fleet, now, members)
         if not len(view):
             self.outcome.unroutable += 1
             self._lose(request)
@@ -301,17 +311,46 @@ class Cluster:
             self.log.routing(request, now, decision, view)
         if self._tenants is not None:
             self._tenants.routed(request)
-        self.inject(fleet.index(decision.target), request, now)
+        index = decision.target if members is None else int(members[decision.target])
+        if self.on_routed is not None:
+            self.on_routed(index, request)
+        self.inject(index, request, now)
 
     def _lose(self, request: Request) -> None:
         if self._lost is not None:
             self._lost(request)
 
-    def _view(self, request: Request, now: int) -> FleetView:
-        """The instances that may serve ``request``."""
-        if request.model and request.model != self._model:
-            return NoFleet()
-        return Snapshot(self.fleet, now, self.fleet.routable)
+    def _candidates(self, request: Request) -> IntArray | None:
+        """Indices of the instances that may serve ``request``; None = all."""
+        if request.model:
+            by_model = self.fleet.by_model
+            if by_model is not None:
+                return by_model.get(request.model, NOBODY)
+            if request.model != self._model:
+                return NOBODY
+        return self.fleet.routable
+
+    def return_to_entrance(self, requests: Iterable[Request], now: int) -> None:
+        """Let requests that have left an instance arrive once more, at the present instant."""
+        due = now + self._admission_latency
+        self._to_admit.extend((due, request) for request in requests)
+
+    def lose(self, requests: Iterable[Request]) -> None:
+        """Count requests that an instance has given up, and tell their sessions."""
+        for request in requests:
+            self.outcome.drained += 1
+            if self._tenants is not None:
+                self._tenants.ended(request)
+            self._lose(request)
+
+    @property
+    def at_rest(self) -> bool:
+        """No arrival is to come and no request is in flight, as of the last ``fleet.sync``.
+
+        What waits at the gateway or is on its way to an instance is overlooked: reference quirk
+        07-15.
+        """
+        return self.arrivals.time == NEVER and not self.fleet.in_flight.any()
 
     # --------------------------------------------------------------------------- the gateway
 
@@ -321,7 +360,7 @@ class Cluster:
         assert gateway is not None
         if not len(gateway.queue):
             return False
-        self.fleet.build(now)
+        self.fleet.build(now, self.fleet.routable)
         if gateway.detector.saturation(Snapshot(self.fleet, now, self.fleet.routable)) >= 1.0:
             return False
         request = gateway.queue.dequeue(now)

@@ -117,6 +117,7 @@ class Instance:
         self._plan: Plan | None = None
         self._paused = False
         self._clock: int | None = None
+        self._arrived = -1  # time of the latest arrival
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
 
@@ -139,6 +140,7 @@ class Instance:
         enters = time + self._latency.queueing_time(request.prompt_len)
         heapq.heappush(self._entering, (enters, self._sequence, request))
         self.metrics.requests.append(request)
+        self._arrived = time
         self._touch(time)
 
     def advance(self, limit: int = NEVER) -> None:
@@ -171,6 +173,47 @@ class Instance:
                     return
                 self._time_out(heapq.heappop(timeouts)[2], times_out)
 
+    @property
+    def clock(self) -> int:
+        """Time of the latest event, not beyond the horizon; 0 before the first."""
+        return min(self._clock or 0, self._horizon)
+
+    @property
+    def enters(self) -> int:
+        """When the next of those that are on their way joins the wait queue; NEVER if nobody is."""
+        return self._entering[0][0] if self._entering else NEVER
+
+    def stirs(self, now: int) -> int:
+        """First event at ``now`` or later, apart from joins, of an instance that is idle.
+
+        Idle = nobody waits or runs. It is an arrival at this instant, the end of its last step,
+        or a step that is due for those who have timed out; NEVER if none of these is to come.
+        """
+        if self._arrived >= now:
+            return self._arrived
+        clock = self._clock if self._clock is not None else -1
+        return min(self._next_step, clock if clock >= now else NEVER)
+
+    def take_waiting(self) -> list[Request]:
+        """Remove all waiting requests, in the order of the queue, as if they had never come."""
+        waiting, metrics = self.waiting, self.metrics
+        taken = []
+        while waiting.count:
+            taken.append(waiting.head())
+            waiting.pop()
+        gone = {id(request) for request in taken}
+        self._timeouts = [entry for entry in self._timeouts if id(entry[2]) not in gone]
+        heapq.heapify(self._timeouts)
+        metrics.requests = [r for r in metrics.requests if id(r) not in gone]
+        for request in taken:
+            metrics.input_tokens -= request.prompt_len
+            if request.keys is not None:
+                self.store.forget(request.keys)
+            request.assigned, request.engine = "", None
+            request.ttft = request.scheduling_delay = -1
+            request.itl_sum = request.itl_count = 0
+        return taken
+
     def pause(self) -> None:
         """Make ``advance`` return after the event at hand."""
         self._paused = True
@@ -180,7 +223,7 @@ class Instance:
         metrics, batch = self.metrics, self.batch
         metrics.still_queued = self.waiting.count
         metrics.still_running = len(batch.members)
-        metrics.sim_ended = min(self._clock or 0, self._horizon)
+        metrics.sim_ended = self.clock
         metrics.cache_hit_rate = self.store.hit_rate()
         metrics.thrashing_rate = self.store.thrashing_rate()
         for member in list(batch.members.values()):

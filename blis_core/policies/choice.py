@@ -28,6 +28,7 @@ from blis_core.errors import BlisError
 from blis_core.option import finite_positive
 from blis_core.plugins import get_registry
 from blis_core.policies.bundle import AdmissionSection, PolicyBundle
+from blis_core.policies.fleet_plan import FleetPlan, make_fleet_plan
 from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
 from blis_core.registry import Kind
 
@@ -47,6 +48,8 @@ class Policies:
     scheduler: str = DEFAULT_SCHEDULER
     tenant_budgets: Mapping[str, float] | None = None
     """Share of all places by tenant, in [0, 1]; None = tenants are not counted."""
+    fleet: FleetPlan | None = None
+    """How the fleet changes; None = it does not."""
 
     @property
     def slo_priorities(self) -> SloPriorities:
@@ -87,6 +90,7 @@ def resolve_policies(config: SimulationConfig, bundle: PolicyBundle | None = Non
         priority=_priority_policy(priority),
         scheduler=scheduler,
         tenant_budgets=bundle.tenant_budgets,
+        fleet=make_fleet_plan(config, bundle),
     )
 
 
