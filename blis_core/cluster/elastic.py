@@ -276,7 +276,7 @@ class ElasticFleet(ScalableCluster):
             self._drain_now(unit)
             return
         if policy is DrainPolicy.REDIRECT:
-            moved = unit.instance.take_waiting()
+            moved = unit.instance.take_waiting(to_go_on=True)
             self.cluster.fleet.leave(unit.index, len(moved))
             for request in moved:
                 if request in unit.cold:
@@ -296,7 +296,7 @@ class ElasticFleet(ScalableCluster):
     def _drain_now(self, unit: Unit) -> None:
         """Waiting requests are lost; those that run still end, but count as gone."""
         instance, fleet = unit.instance, self.cluster.fleet
-        lost = instance.take_waiting()
+        lost = instance.take_waiting(to_go_on=False)
         running = len(instance.batch.members)
         fleet.leave(unit.index, len(lost) + running)
         before, left = instance.on_done, running

@@ -194,8 +194,11 @@ class Instance:
         clock = self._clock if self._clock is not None else -1
         return min(self._next_step, clock if clock >= now else NEVER)
 
-    def take_waiting(self) -> list[Request]:
-        """Remove all waiting requests, in the order of the queue, as if they had never come."""
+    def take_waiting(self, *, to_go_on: bool) -> list[Request]:
+        """Remove all waiting requests, in the order of the queue.
+
+        ``to_go_on``: they will be served elsewhere, and leave as if they had never come.
+        """
         waiting, metrics = self.waiting, self.metrics
         taken = []
         while waiting.count:
@@ -204,14 +207,16 @@ class Instance:
         gone = {id(request) for request in taken}
         self._timeouts = [entry for entry in self._timeouts if id(entry[2]) not in gone]
         heapq.heapify(self._timeouts)
-        metrics.requests = [r for r in metrics.requests if id(r) not in gone]
         for request in taken:
-            metrics.input_tokens -= request.prompt_len
             if request.keys is not None:
                 self.store.forget(request.keys)
-            request.assigned, request.engine = "", None
-            request.ttft = request.scheduling_delay = -1
-            request.itl_sum = request.itl_count = 0
+        if to_go_on:
+            metrics.requests = [r for r in metrics.requests if id(r) not in gone]
+            for request in taken:
+                metrics.input_tokens -= request.prompt_len
+                request.assigned, request.engine = "", None
+                request.ttft = request.scheduling_delay = -1
+                request.itl_sum = request.itl_count = 0
         return taken
 
     def pause(self) -> None:

@@ -49,6 +49,8 @@ def check_bundle(bundle: PolicyBundle) -> None:
         _check_model(check, f"models[{index}]", model, bundle.models[:index])
     for index, event in enumerate(bundle.fleet_events):
         _check_fleet_event(check, f"fleet_events[{index}]", event)
+        if event.order_node:
+            _check_order(check, index, bundle)
 
 
 class _Checker:
@@ -200,3 +202,15 @@ def _check_fleet_event(check: _Checker, path: str, section: FleetEventSection) -
     if section.policy and not section.drain:
         raise check.fail(f"{path}.policy", "belongs to drain only; remove it")
     _check_drain_policy(check, f"{path}.policy", section.policy)
+
+
+def _check_order(check: _Checker, index: int, bundle: PolicyBundle) -> None:
+    """A pool has at most ``max_nodes`` nodes; nodes that go do not make room for others."""
+    name, path = bundle.fleet_events[index].order_node, f"fleet_events[{index}].order_node"
+    pools = {pool.name: pool for pool in bundle.node_pools}
+    known = ", ".join(pools) or "which this file has none of"
+    check.that(name in pools, path, f"the name of a node pool ({known})", name)
+    ordered = sum(event.order_node == name for event in bundle.fleet_events[: index + 1])
+    most = pools[name].max_nodes
+    if pools[name].initial_nodes + ordered > most:
+        raise check.fail(path, f"pool {name} has at most {most} nodes; raise max_nodes")
