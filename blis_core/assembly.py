@@ -6,25 +6,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from blis_core import log
 from blis_core.cluster.decisions import DecisionLog
+from blis_core.cluster.disaggregation import Disaggregation
 from blis_core.cluster.fleet import Fleet
 from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.pools import Pool
 from blis_core.cluster.routing import RoutingSetup
 from blis_core.cluster.saturation import make_detector
 from blis_core.cluster.simulation import Cluster, Gateway
 from blis_core.cluster.tenants import TenantBudgets
+from blis_core.cluster.transfer import TransferLink
 from blis_core.config import SimulationConfig
-from blis_core.contracts import KVSetup, LatencyModel
+from blis_core.contracts import KVSetup, LatencyModel, PDDeciderSetup, RoutingPolicy, Scorer
 from blis_core.deployment import Deployment
+from blis_core.disaggregation_options import DEFAULT_PREFIX_THRESHOLD
 from blis_core.engine.instance import Instance
 from blis_core.kv.chains import ChainTable
 from blis_core.plugins import get_registry
 from blis_core.policies.choice import Policies
 from blis_core.policies.scorers import make_scorers
+from blis_core.pool_deployment import PoolDeployments
 from blis_core.rng import PartitionedRandom
 
 if TYPE_CHECKING:
     from blis_core.autoscaling.autoscaler import Autoscaler
     from blis_core.cluster.elastic import ElasticFleet
+    from blis_core.policies.fleet_plan import FleetPlan
 
 
 class Assembled(NamedTuple):
@@ -46,19 +52,20 @@ class InstanceMaker:
         self._policies = policies
         self._chains = chains
         self._horizon = horizon
-        self._shared: dict[int, tuple[LatencyModel, str, KVSetup]] = {}
+        self._store = _kv_store(config)
+        self._shared: dict[int, tuple[LatencyModel, KVSetup]] = {}
 
     def __call__(self, name: str, deployment: Deployment) -> Instance:
         """A new instance; ``deployment`` must outlive the maker."""
         shared = self._shared.get(id(deployment))
         if shared is None:
-            store = _kv_store(self._config, deployment)
-            shared = self._shared[id(deployment)] = (deployment.latency_model(), *store)
-        latency, store_name, store_setup = shared
+            setup = _kv_setup(self._config, deployment)
+            shared = self._shared[id(deployment)] = deployment.latency_model(), setup
+        latency, setup = shared
         return Instance(
             name,
             latency=latency,
-            store=get_registry().create("kv-store", store_name, store_setup),
+            store=get_registry().create("kv-store", self._store, setup),
             chains=self._chains,
             scheduler=self._policies.make_scheduler(),
             limits=deployment.limits,
@@ -73,11 +80,12 @@ def build_cluster(
     horizon: int,
     seed: int,
     *,
+    pools: PoolDeployments | None = None,
     keep_decisions: bool = False,
 ) -> Cluster:
     """The cluster that ``config`` describes, before its first event; see ``assemble``."""
     return assemble(
-        config, deployment, policies, horizon, seed, keep_decisions=keep_decisions
+        config, deployment, policies, horizon, seed, pools=pools, keep_decisions=keep_decisions
     ).cluster
 
 
@@ -88,9 +96,12 @@ def assemble(
     horizon: int,
     seed: int,
     *,
+    pools: PoolDeployments | None = None,
     keep_decisions: bool = False,
 ) -> Assembled:
     """The cluster that ``config`` describes, before its first event, with what changes it.
+
+    ``deployment`` is that of instances that belong to none of ``pools``.
 
     ``horizon`` in us; ``seed`` is that of the router's ties, never a workload file's.
     ``keep_decisions``: single records as well as totals, if decisions are traced at all.
@@ -98,13 +109,20 @@ def assemble(
     registry = get_registry()
     scorers = make_scorers(policies.scorers)
     delay = config.cache_signal_delay
-    cache_read = any(scorer.reads_cache for scorer, _ in scorers)
+    pool_scorers = [
+        make_scorers(names) for names in (policies.prefill_scorers, policies.decode_scorers)
+    ]
+    cache_read = any(s.reads_cache for each in (scorers, *pool_scorers) for s, _ in each)
     chains = ChainTable(deployment.block_size)
     make = InstanceMaker(config, policies, chains, horizon)
+    kinds = [deployment] * config.num_instances
+    if pools is not None:
+        prefill, decode = config.prefill_instances, config.decode_instances
+        kinds[:prefill] = [pools.prefill] * prefill
+        kinds[prefill : prefill + decode] = [pools.decode] * decode
+    deployed = [(f"instance_{i}", kind) for i, kind in enumerate(kinds)]
     plan = policies.fleet
-    instances = []
-    if plan is None:
-        instances = [make(f"instance_{i}", deployment) for i in range(config.num_instances)]
+    instances = [make(name, kind) for name, kind in deployed] if plan is None else []
     random = PartitionedRandom(seed)
     routing = registry.create(
         "routing-policy",
@@ -142,18 +160,41 @@ def assemble(
         tenants=tenants,
         log=decisions,
     )
+    if pools is not None:
+        _disaggregate(cluster, config, pools, policies, routing, pool_scorers, random)
     if plan is None:
         return Assembled(cluster)
+    return _make_elastic(
+        cluster, config, plan, make, deployment, deployed, random, keep_ticks=keep_decisions
+    )
+
+
+def _make_elastic(
+    cluster: Cluster,
+    config: SimulationConfig,
+    plan: FleetPlan,
+    make: InstanceMaker,
+    main: Deployment,
+    deployed: list[tuple[str, Deployment]],
+    random: PartitionedRandom,
+    *,
+    keep_ticks: bool,
+) -> Assembled:
+    """Add the instances as ``plan`` has it, and what changes them. ``deployed`` are those of the
+    options, by name."""
     from blis_core import elastic_assembly as elastic
 
-    elastic.warn_of_labels(plan, deployment)
-    factory = elastic.DeployedInstances(config, plan, deployment, make)
+    elastic.warn_of_labels(plan, main)
+    elastic.check_drains(plan, disaggregated=cluster.disaggregation is not None)
+    own = {name: kind for name, kind in deployed if kind is not main}
+    factory = elastic.DeployedInstances(config, plan, main, make, own)
     fleet = elastic.build_elastic(plan, cluster, factory, random)
-    models = [deployment.model] * config.num_instances
+    wanted = [(name, main.model) for name, _ in deployed]
     for section in plan.models:
-        models += [section.model.lower()] * section.instances
-    fleet.start([(f"instance_{i}", model) for i, model in enumerate(models)])
-    autoscaler = elastic.build_autoscaler(plan, fleet, random, horizon, keep_ticks=keep_decisions)
+        for _ in range(section.instances):
+            wanted.append((f"instance_{len(wanted)}", section.model.lower()))
+    fleet.start(wanted)
+    autoscaler = elastic.build_autoscaler(plan, fleet, random, keep_ticks=keep_ticks)
     if autoscaler is not None:
         autoscaler.start()
     elastic.plan_events(plan, fleet)
@@ -164,6 +205,50 @@ def num_instances(config: SimulationConfig, policies: Policies) -> int:
     """Instances that were asked for, of all models."""
     models = policies.fleet.models if policies.fleet is not None else ()
     return config.num_instances + sum(section.instances for section in models)
+
+
+def _disaggregate(
+    cluster: Cluster,
+    config: SimulationConfig,
+    pools: PoolDeployments,
+    policies: Policies,
+    routing: RoutingPolicy,
+    scorers: list[tuple[tuple[Scorer, float], ...]],
+    random: PartitionedRandom,
+) -> None:
+    """Divide the cluster into pools. Without scorers of its own a pool shares the routing policy
+    with its state, such as the turn of round-robin (reference quirk 07-Q4)."""
+    registry = get_registry()
+    made: list[Pool] = []
+    names = [f"instance_{i}" for i in range(config.prefill_instances + config.decode_instances)]
+    halves = names[: config.prefill_instances], names[config.prefill_instances :]
+    for half, own, name in zip(halves, scorers, ("prefill-router", "decode-router"), strict=True):
+        policy = routing
+        if own:
+            setup = RoutingSetup(random=random.stream(name), scorers=own)
+            policy = registry.create("routing-policy", "weighted", setup)
+        made.append(Pool(cluster.fleet, half, policy))
+    block_size = cluster.fleet.chains.block_size
+    threshold = config.pd_prefix_threshold
+    cluster.disaggregation = Disaggregation(
+        cluster,
+        prefill=made[0],
+        decode=made[1],
+        decider=registry.create(
+            "pd-decider",
+            policies.decider,
+            PDDeciderSetup(
+                block_size=block_size,
+                prefix_threshold=DEFAULT_PREFIX_THRESHOLD if threshold is None else threshold,
+            ),
+        ),
+        link=TransferLink(
+            float(block_size) * pools.bytes_per_token,
+            bandwidth=config.pd_transfer_bandwidth,
+            base_latency=config.pd_transfer_base_latency,
+            contention=config.pd_transfer_contention,
+        ),
+    )
 
 
 def _gateway(config: SimulationConfig, policies: Policies) -> Gateway | None:
@@ -184,18 +269,22 @@ def _gateway(config: SimulationConfig, policies: Policies) -> Gateway | None:
     )
 
 
-def _kv_store(config: SimulationConfig, deployment: Deployment) -> tuple[str, KVSetup]:
-    """Name of the KV store (by default ``tiered`` iff there are CPU blocks) and its setup."""
+def _kv_store(config: SimulationConfig) -> str:
+    """Name of the KV store, by default ``tiered`` iff there are CPU blocks."""
     cpu_blocks = config.kv_cpu_blocks
     name = config.kv_store or ("tiered" if cpu_blocks else "paged")
     if cpu_blocks and config.kv_offload_threshold is not None:
         log.warning("--kv-offload-threshold has no effect: blocks are always mirrored at once")
     if cpu_blocks and name == "paged":
         log.warning("--kv-cpu-blocks has no effect with --kv-store paged")
-    return name, KVSetup(
+    return name
+
+
+def _kv_setup(config: SimulationConfig, deployment: Deployment) -> KVSetup:
+    return KVSetup(
         total_blocks=deployment.total_blocks,
         block_size=deployment.block_size,
-        cpu_blocks=cpu_blocks,
+        cpu_blocks=config.kv_cpu_blocks,
         transfer_bandwidth=config.kv_transfer_bandwidth,
         transfer_base_latency=config.kv_transfer_base_latency,
     )

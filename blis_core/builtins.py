@@ -53,6 +53,19 @@ def blis_register_admission_policies(register: Register) -> None:
 
 
 @hookimpl
+def blis_register_pd_deciders(register: Register) -> None:
+    """Requests to disaggregate."""
+    at = "blis_core.policies.deciders:"
+    register("never", at + "Never", summary="all requests in one piece")
+    register("always", at + "Always", summary="all requests through the pools")
+    register(
+        "prefix-threshold",
+        at + "PrefixThreshold",
+        summary="prompts with more new tokens than --pd-prefix-threshold",
+    )
+
+
+@hookimpl
 def blis_register_arrival_samplers(register: Register) -> None:
     """Times between arrivals."""
     at = "blis_core.workload.arrivals:"

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from blis_core.contracts import MAX_INT64
+from blis_core.disaggregation_options import DISAGGREGATION, DisaggregationOptions
 from blis_core.errors import BlisError
 from blis_core.log import LEVELS
 from blis_core.option import OptionSpec, ValueKind, finite_positive, option, options_of
@@ -48,7 +49,20 @@ OUTPUT = "Output"
 SATURATION_DETECTORS = ("never", "utilization", "concurrency")
 DISPATCH_ORDERS = ("fifo", "priority")
 
-SECTIONS = (MODEL, WORKLOAD, TRACE, LATENCY, KV, BATCH, CLUSTER, FLOW, GENERAL, EVALUATION, OUTPUT)
+SECTIONS = (
+    MODEL,
+    WORKLOAD,
+    TRACE,
+    LATENCY,
+    KV,
+    BATCH,
+    CLUSTER,
+    FLOW,
+    DISAGGREGATION,
+    GENERAL,
+    EVALUATION,
+    OUTPUT,
+)
 """Headings of help and reference pages, in order."""
 
 
@@ -69,7 +83,7 @@ def _floats(values: Any) -> Any:
 
 
 @attrs.frozen(kw_only=True, repr=False)
-class SimulationConfig:
+class SimulationConfig(DisaggregationOptions):
     """What ``run`` and ``replay`` have in common."""
 
     model: str = option(
@@ -403,6 +417,7 @@ class SimulationConfig:
             spec.check_range(getattr(self, spec.name))
         if self.flow_control:
             self._check_flow_control()
+        self._check_cluster()
 
     @classmethod
     def _spec(cls, name: str) -> OptionSpec:
@@ -438,6 +453,9 @@ class SimulationConfig:
 
     def _check_workload(self) -> None:
         """Where requests come from; nothing to check for both commands alike."""
+
+    def _check_cluster(self) -> None:
+        """Parts of a cluster that only ``run`` has; ``replay`` ignores their options."""
 
     def _check_flow_control(self) -> None:
         """The gateway's options, which mean nothing and are not looked at while it is off."""
@@ -528,6 +546,9 @@ class RunConfig(SimulationConfig):
     trace_output: str = option(
         ValueKind.TEXT, OUTPUT, "", "Write the requests to PREFIX.yaml and PREFIX.csv."
     )
+
+    def _check_cluster(self) -> None:
+        self.check_disaggregation(self.num_instances)
 
     def _check_workload(self) -> None:
         interval = self.model_autoscaler_interval_us

@@ -204,6 +204,26 @@ class Request:
     def __repr__(self) -> str:
         return f"Request({self.id!r}, arrival={self.arrival}, {self.prompt_len}+{self.output_len})"
 
+    def mean_itl_us(self) -> float:
+        """Mean inter-token latency of a completed request in us; 0 if it did not complete.
+
+        The divisor is the declared output length less one, except after a length cap.
+        """
+        if self.e2e < 0 or self.output_len == 0:
+            return 0.0
+        count = self.itl_count if self.length_capped else self.output_len
+        return self.itl_sum / max(count - 1, 1)
+
+
+class TransferredRequest(Request):
+    """A request whose prompt was prefilled on another instance, from where its KV blocks come."""
+
+    __slots__ = ("first_decode_us",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.first_decode_us = -1  # inter-token latency of its first decode; -1 = none yet
+
 
 # -------------------------------------------------------------------------------- latency models
 
@@ -382,6 +402,36 @@ class RoutingPolicy(ABC):
     @abstractmethod
     def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
         """Choose among the (at least one) instances of ``fleet``."""
+
+
+class PDDecider(ABC):
+    """Decides which requests are disaggregated, where there are pools for prefill and decode.
+
+    Built as ``factory(setup: PDDeciderSetup)``. ``fleet`` shows all routable instances, whatever
+    pool they are in, with signals as of the last routing decision if they are not live.
+    """
+
+    @abstractmethod
+    def disaggregates(self, request: Request, fleet: FleetView) -> bool:
+        """True: prefill in one pool, decode in the other. False: all on one instance of any."""
+
+    def routed(  # noqa: B027 - optional to override
+        self, request: Request, fleet: FleetView
+    ) -> None:
+        """Told after each choice of an instance for a request or for its prefill half.
+
+        Other requests may have been decided upon in between.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class PDDeciderSetup:
+    """What a decider is built from."""
+
+    block_size: int
+    """Tokens per KV block, at least 1."""
+    prefix_threshold: int = 512
+    """``--pd-prefix-threshold``, in tokens, at least 0."""
 
 
 class AdmissionPolicy(ABC):

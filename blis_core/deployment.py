@@ -51,7 +51,7 @@ class Deployment:
         return model
 
 
-class _Resolver:
+class Resolver:
     """Collects resolved values with their origins."""
 
     def __init__(self, config: SimulationConfig, gpu_memory_gib: float = 0.0) -> None:
@@ -191,7 +191,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
 
     ``gpu_memory_gib`` above 0 replaces the memory that the catalogue gives the GPU.
     """
-    resolver = _Resolver(config, gpu_memory_gib)
+    resolver = Resolver(config, gpu_memory_gib)
     registry = get_registry()
     backend = config.latency_model
     if backend is None:
@@ -248,7 +248,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
     )
 
 
-def _blocks_if_known(resolver: _Resolver, gpu: str, tp: int) -> int:
+def _blocks_if_known(resolver: Resolver, gpu: str, tp: int) -> int:
     """KV blocks for a backend that works without model and GPU figures, if they can be found."""
     try:
         model_config, description = resolver.describe_model()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -42,10 +42,19 @@ class DeployedInstances(InstanceFactory):
     """Instances of each model, and of each kind of GPU that has figures of its own."""
 
     def __init__(
-        self, config: SimulationConfig, plan: FleetPlan, main: Deployment, make: MakeInstance
+        self,
+        config: SimulationConfig,
+        plan: FleetPlan,
+        main: Deployment,
+        make: MakeInstance,
+        by_name: Mapping[str, Deployment],
     ) -> None:
-        """Everything is resolved here, before the first event."""
+        """Everything is resolved here, before the first event.
+
+        ``by_name``: how some instances are deployed by name, whatever they are placed on.
+        """
         self._make = make
+        self._by_name = by_name
         self._by_model = {main.model: main}
         self._bound: dict[str, str] = {}
         configs = {main.model: config}
@@ -86,7 +95,8 @@ class DeployedInstances(InstanceFactory):
 
     def make(self, name: str, model: str, gpu: str) -> Instance:
         """A new instance; ``gpu`` matters only where the pool's hardware is to be applied."""
-        return self._make(name, self._by_place.get((model, gpu)) or self._by_model[model])
+        deployment = self._by_name.get(name) or self._by_place.get((model, gpu))
+        return self._make(name, deployment or self._by_model[model])
 
 
 def _on_pool(config: SimulationConfig, pool: NodePool, source: str) -> Deployment:
@@ -126,7 +136,6 @@ def build_autoscaler(
     plan: FleetPlan,
     fleet: ElasticFleet,
     random: PartitionedRandom,
-    horizon: int,
     *,
     keep_ticks: bool = False,
 ) -> Autoscaler | None:
@@ -150,7 +159,6 @@ def build_autoscaler(
         ),
         scrape_delay=_delay(section.hpa_scrape_delay),
         random=random,
-        horizon=horizon,
         keep_ticks=keep_ticks,
     )
 
@@ -211,4 +219,17 @@ def warn_of_labels(plan: FleetPlan, deployment: Deployment) -> None:
             f"{plan.source}: node_pools: {', '.join(others)} changes labels and costs only; step"
             f" times and KV blocks stay those of {deployment.gpu or 'the options'}"
             " (apply_hardware: true in the pool changes them too)"
+        )
+
+
+def check_drains(plan: FleetPlan, *, disaggregated: bool) -> None:
+    """BlisError if requests in halves would have to leave an instance before their end."""
+    policies = {plan.lifecycle.drain_policy, *(event.policy for event in plan.events)} - {
+        "",
+        "WAIT",
+    }
+    if disaggregated and policies:
+        raise BlisError(
+            f"{plan.source}: drain policy {min(policies)} does not go together with pools for"
+            " prefill and decode; use WAIT"
         )

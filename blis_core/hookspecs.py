@@ -109,5 +109,10 @@ def blis_register_autoscaler_actuators(register: Register) -> None:
 
 
 @hookspec
+def blis_register_pd_deciders(register: Register) -> None:
+    """Which requests are disaggregated: ``factory(setup: PDDeciderSetup) -> PDDecider``."""
+
+
+@hookspec
 def blis_register_commands(register: Register) -> None:
     """Subcommands of ``blis``: the factory is a ``click.Command`` (or its address)."""

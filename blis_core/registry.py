@@ -33,6 +33,7 @@ Kind = Literal[
     "autoscaler-analyzer",
     "autoscaler-engine",
     "autoscaler-actuator",
+    "pd-decider",
     "command",
 ]
 
@@ -66,6 +67,7 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
     "autoscaler-actuator": KindInfo(
         "blis_register_autoscaler_actuators", "ScalingActuator", _SCALING
     ),
+    "pd-decider": KindInfo("blis_register_pd_deciders", "PDDecider"),
     "command": KindInfo("blis_register_commands", ""),
 }
 

@@ -24,6 +24,7 @@ from blis_core.contracts import MAX_INT64, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError
 from blis_core.policies.choice import Policies, resolve_policies
+from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.fitness import parse_fitness_weights
 from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
@@ -76,6 +77,7 @@ def run_simulation(
     fitness_weights = parse_fitness_weights(config.fitness_weights)
     policies = _policies(config, policy)
     deployment = resolve(config)
+    pools = resolve_pools(config, deployment, policies.pools)
     workload, seed, horizon = generate_workload(config)
     return _simulate(
         config,
@@ -84,6 +86,7 @@ def run_simulation(
         workload,
         horizon,
         seed,
+        pools=pools,
         fitness_weights=fitness_weights,
         keep_requests=bool(config.trace_output),
         keep_decisions=keep_decisions,
@@ -102,6 +105,8 @@ def run_replay(
     seed = _simulator_seed(config)
     if config.fitness_weights:
         log.warning("--fitness-weights has no effect on replay")
+    if config.disaggregated or config.pd_transfer_contention:
+        log.warning("replay runs all requests in one piece: the options of pools have no effect")
     policies = _policies(config, policy)
     requests = load_replay(config.trace_header, config.trace_data, seed)
     deployment = resolve(config)
@@ -210,6 +215,7 @@ def _simulate(
     horizon: int,
     workload_seed: int,
     *,
+    pools: PoolDeployments | None = None,
     fitness_weights: Mapping[str, float] | None = None,
     keep_requests: bool,
     keep_decisions: bool,
@@ -222,6 +228,7 @@ def _simulate(
         policies,
         horizon,
         _simulator_seed(config),
+        pools=pools,
         keep_decisions=keep_decisions,
     )
     requests = workload.requests
@@ -259,6 +266,7 @@ def _simulate(
         drained=outcome.drained,
         fleet=report,
         fitness_weights=fitness_weights,
+        disaggregation=cluster.disaggregation,
         decisions=cluster.log,
         sessions=sessions.counts() if sessions is not None else None,
         generated=generated,

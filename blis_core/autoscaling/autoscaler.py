@@ -10,7 +10,6 @@ import attrs
 from blis_core.autoscaling.stabilization import StabilizationGate
 from blis_core.cluster.agenda import SCALE_ACTUATION, SCALING_TICK
 from blis_core.cluster.delays import NO_DELAY, NormalDelay
-from blis_core.contracts import MAX_INT64
 from blis_core.contracts_autoscaling import (
     CapacityAnalysis,
     ScaleDecision,
@@ -63,7 +62,6 @@ class Autoscaler:
         gate: StabilizationGate | None = None,
         scrape_delay: NormalDelay = NO_DELAY,
         random: PartitionedRandom,
-        horizon: int = MAX_INT64,
         keep_ticks: bool = False,
     ) -> None:
         """``interval`` in us, at least 1; ``keep_ticks``: all ticks, not only those that act."""
@@ -74,7 +72,6 @@ class Autoscaler:
         self._gate = gate or StabilizationGate()
         self._scrape_delay = scrape_delay
         self._random = random
-        self._horizon = horizon
         self._keep = keep_ticks
         self.ticks: list[ScalingTick] = []
         self.looks = 0
@@ -108,7 +105,7 @@ class Autoscaler:
                 )
             )
         cluster.fleet.sync(now)
-        if self._horizon < MAX_INT64 or not cluster.at_rest:
+        if cluster.has_horizon or not cluster.at_rest:
             cluster.agenda.add(now + self._interval, SCALING_TICK, self._tick)
 
     def _actuate(self, decisions: Sequence[ScaleDecision], now: int) -> None:

@@ -13,6 +13,7 @@ import attrs
 from blis_core.contracts import FleetView, Request, RoutingDecision
 
 if TYPE_CHECKING:
+    from blis_core.cluster.parents import Parent
     from blis_core.contracts import FloatArray
 
 
@@ -57,6 +58,30 @@ class RoutingRecord(NamedTuple):
     """By how much the best score exceeds that of the chosen instance; at least 0."""
 
 
+class DisaggregationRecord(NamedTuple):
+    """Whether one request was to be prefilled and decoded in pools."""
+
+    request: str
+    """Id of the request."""
+    time: int
+    """us."""
+    disaggregated: bool
+
+
+class TransferRecord(NamedTuple):
+    """One KV cache that moved from a prefill to a decode instance with room for it."""
+
+    request: str
+    """Id of the whole request."""
+    start: int
+    """us."""
+    duration: int
+    """us."""
+    blocks: int
+    source: str
+    target: str
+
+
 @attrs.frozen(kw_only=True)
 class TraceSummary:
     """Totals of all decisions."""
@@ -70,6 +95,13 @@ class TraceSummary:
     mean_regret: float = 0.0
     """Per routed request; 0 if none was routed, or no counterfactuals were asked for."""
     max_regret: float = 0.0
+    disaggregation_decisions: int = 0
+    disaggregated: int = 0
+    """How many of these sent a request to the pools."""
+    transfers: int = 0
+    """KV caches for which there was room on a decode instance."""
+    mean_transfer_us: float = 0.0
+    """0 without transfers."""
 
 
 class DecisionLog:
@@ -88,9 +120,21 @@ class DecisionLog:
         self._targets: dict[str, int] = {}
         self._regret_sum = 0.0
         self._regret_max = 0.0
+        self._asked = 0
+        self._disaggregated = 0
+        self._transfers = 0
+        self._transfer_sum = 0
         self.admissions: list[AdmissionRecord] = []
         """Empty unless records are kept."""
         self.routings: list[RoutingRecord] = []
+        """Empty unless records are kept; without those of pools."""
+        self.disaggregations: list[DisaggregationRecord] = []
+        """Empty unless records are kept."""
+        self.prefill_routings: list[RoutingRecord] = []
+        """Empty unless records are kept; by id of the whole request, as in the next one."""
+        self.decode_routings: list[RoutingRecord] = []
+        """Empty unless records are kept."""
+        self.transfers: list[TransferRecord] = []
         """Empty unless records are kept."""
 
     def admission(self, request: Request, now: int, reason: str | None) -> None:
@@ -108,6 +152,50 @@ class DecisionLog:
         """``request`` was routed at ``now``; ``fleet`` is still as the policy saw it."""
         target = fleet.ids[decision.target]
         self._targets[target] = self._targets.get(target, 0) + 1
+        record = self.record(request, now, decision, fleet)
+        self._regret_sum += record.regret
+        self._regret_max = max(self._regret_max, record.regret)
+        if self._keep:
+            self.routings.append(record)
+
+    def disaggregation(self, request: Request, now: int, disaggregated: bool) -> None:
+        """The decider has decided upon ``request`` at ``now``."""
+        self._asked += 1
+        self._disaggregated += disaggregated
+        if self._keep:
+            self.disaggregations.append(DisaggregationRecord(request.id, now, disaggregated))
+
+    def prefill_routing(self, record: RoutingRecord) -> None:
+        """The prefill of a request was routed within a pool. It counts in no total."""
+        if self._keep:
+            self.prefill_routings.append(record)
+
+    def decode_routing(self, record: RoutingRecord, parent: Parent) -> None:
+        """The decode of ``parent`` was routed to an instance that had room for its KV cache."""
+        if self._keep:
+            self.decode_routings.append(record)
+        duration = parent.transfer_complete - parent.transfer_start
+        self._transfers += 1
+        self._transfer_sum += duration
+        if self._keep:
+            self.transfers.append(
+                TransferRecord(
+                    parent.request.id,
+                    parent.transfer_start,
+                    duration,
+                    parent.blocks,
+                    parent.prefill_instance,
+                    parent.decode_instance,
+                )
+            )
+
+    def record(
+        self, request: Request, now: int, decision: RoutingDecision, fleet: FleetView
+    ) -> RoutingRecord:
+        """A choice among the instances of ``fleet``, to be made while it is as the policy saw it.
+
+        Scores and candidates only if records are kept.
+        """
         regret = 0.0
         candidates: tuple[Candidate, ...] = ()
         if self._k > 0:
@@ -115,15 +203,13 @@ class DecisionLog:
             if scores is None:
                 scores = -fleet.load.astype(float)
             regret = max(0.0, float(scores.max()) - float(scores[decision.target]))
-            self._regret_sum += regret
-            self._regret_max = max(self._regret_max, regret)
             if self._keep:
                 candidates = _best(scores, fleet, self._k)
-        if self._keep:
-            given = None if decision.scores is None else tuple(decision.scores.tolist())
-            self.routings.append(
-                RoutingRecord(request.id, now, target, decision.reason, given, candidates, regret)
-            )
+        given: tuple[float, ...] | None = None
+        if self._keep and decision.scores is not None:
+            given = tuple(decision.scores.tolist())
+        target = fleet.ids[decision.target]
+        return RoutingRecord(request.id, now, target, decision.reason, given, candidates, regret)
 
     def summary(self) -> TraceSummary:
         """Totals up to now."""
@@ -135,6 +221,10 @@ class DecisionLog:
             targets=dict(sorted(self._targets.items())),
             mean_regret=self._regret_sum / routed if routed else 0.0,
             max_regret=self._regret_max,
+            disaggregation_decisions=self._asked,
+            disaggregated=self._disaggregated,
+            transfers=self._transfers,
+            mean_transfer_us=self._transfer_sum / self._transfers if self._transfers else 0.0,
         )
 
 

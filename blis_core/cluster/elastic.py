@@ -92,7 +92,7 @@ class ElasticFleet(ScalableCluster):
         self.now = 0
         """The present, in us; whoever acts on the fleet sets it."""
         if self._setup.warm_up_requests:
-            cluster.on_routed = self._routed
+            cluster.on_routed.append(self._routed)
 
     # ------------------------------------------------------------------------- at the start
 
@@ -156,7 +156,7 @@ class ElasticFleet(ScalableCluster):
         if cold:
             self._warming.append(unit)
 
-    def _routed(self, index: int, request: Request) -> None:
+    def _routed(self, index: int, request: Request, now: int) -> None:
         cold = self.units[index].cold
         if len(cold) < self._setup.warm_up_requests:
             cold.append(request)
@@ -310,7 +310,7 @@ class ElasticFleet(ScalableCluster):
                 before(request, tick)
 
         instance.on_done = ended
-        self.cluster.lose(lost)
+        self.cluster.give_up(lost)
         self._end(unit, self.now)
 
     def _watch(self, unit: Unit, *, overlook_entering: bool) -> None:

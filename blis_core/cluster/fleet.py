@@ -133,6 +133,20 @@ class Fleet:
         self.update(index)
         self.in_flight[index] -= count
 
+    def reserve(self, index: int, request: Request, now: int) -> bool:
+        """Whether instance ``index`` had room for the transferred prompt of ``request``."""
+        instance = self.instances[index]
+        instance.advance(now)
+        reserved = instance.reserve(request)
+        self.update(index)
+        return reserved
+
+    def inject_transferred(self, index: int, request: Request, now: int) -> None:
+        """Route ``request``, for which there was room, to instance ``index``."""
+        self.in_flight[index] += 1
+        self.instances[index].inject_transferred(request, now)
+        self.update(index)
+
     def build(self, now: int, members: IntArray | None = None) -> None:
         """A decision among ``members`` (None = all) is taken at ``now``: refresh what is due."""
         if self._delay and now - self._frozen_at >= self._delay:
@@ -205,6 +219,10 @@ class Snapshot(FleetView):
     def __len__(self) -> int:
         members = self._members
         return len(self._fleet.names if members is None else members)
+
+    def index(self, position: int) -> int:
+        """Index of the instance at ``position``."""
+        return position if self._members is None else int(self._members[position])
 
     def _own(self, values: IntArray) -> IntArray:
         return values if self._members is None else values[self._members]

@@ -15,17 +15,24 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from blis_core.cluster.agenda import ARRIVAL, Agenda
+from blis_core.cluster.agenda import ARRIVAL, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
-from blis_core.contracts import AdmissionPolicy, FleetView, Request, RoutingPolicy
+from blis_core.contracts import (
+    MAX_INT64,
+    AdmissionPolicy,
+    FleetView,
+    Request,
+    RoutingPolicy,
+)
 from blis_core.engine.instance import NEVER, Instance
 
 if TYPE_CHECKING:
+    from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.contracts import IntArray
 
 Lost = Callable[[Request], None]
@@ -92,23 +99,29 @@ class Cluster:
         self._model = model
         self._horizon = horizon
         self._admission_latency = admission_latency
-        self._routing_latency = routing_latency
+        self.routing_latency = routing_latency
         self._gateway = gateway
-        self._tenants = tenants
+        self.tenants = tenants
         self.log = log
+        self.forward: Callable[[Request, int], None] = self.plan_routing
+        """What becomes of a request that was admitted, or dispatched by the gateway."""
+        self.disaggregation: Disaggregation | None = None
+        """If there are pools."""
+        self.on_routed: list[Callable[[int, Request, int], None]] = []
+        """Called with index of the instance, request and time after each ordinary routing."""
         # constant latencies keep both in order of time
         self._to_admit: deque[tuple[int, Request]] = deque()
         self._to_route: deque[tuple[int, Request]] = deque()
         self.agenda = Agenda()
         self.arrivals = Arrivals(())
-        self._follow_ups: FollowUps | None = None
+        self.follow_ups: FollowUps | None = None
         self._lost: Lost | None = None
         self._watchers: list[Watcher] = []
         self._changes: list[int] = []  # per instance, when somebody may end there
         self._chosen: set[int] = set()  # instances that were touched at the present instant
-        self._ended = 0  # requests that ended in the instance event at hand
-        self.on_routed: Callable[[int, Request], None] | None = None
-        """Called with the index of the chosen instance after each ordinary routing decision."""
+        self._interrupted = False
+        self.ended: list[Request] = []
+        """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
 
     def watch(self, watcher: Watcher) -> None:
@@ -136,7 +149,7 @@ class Cluster:
         request began.
         """
         self._lost = lost
-        self._follow_ups = follow_ups
+        self.follow_ups = follow_ups
         self.arrivals = arrivals = Arrivals(requests)
         self.outcome.follow_ups = arrivals.added
         for instance in self.instances:
@@ -157,11 +170,11 @@ class Cluster:
     @property
     def _closed(self) -> bool:
         """Whether the end of a request may bring a new event."""
-        return self._follow_ups is not None or self._gateway is not None or bool(self._watchers)
+        return self.follow_ups is not None or self._gateway is not None or bool(self._watchers)
 
     def _connect(self, instance: Instance) -> None:
         """Hear of the ends of requests, if anybody wants to know."""
-        if self._closed or self._tenants is not None:
+        if self._closed or self.tenants is not None:
             instance.on_done = self._on_done(instance)
 
     # ---------------------------------------------------------------------------- the clock
@@ -187,9 +200,9 @@ class Cluster:
         instance = self.instances[0]
         while True:
             now = self._next(arrivals)
-            self._ended = 0
+            self.ended = []
             instance.advance(now)
-            if self._ended:
+            if self.ended:
                 self.fleet.update(0)
                 self._dispatch_after(instance.ended_at)
             elif now == NEVER:
@@ -214,21 +227,21 @@ class Cluster:
                 return  # nothing but silent steps
             else:
                 index = changes.index(change)
-                self._ended = 0
+                self.ended = []
                 instances[index].advance(change + 1)
                 self.fleet.update(index)
-                if self._ended:
+                if self.ended:
                     self._dispatch_after(change)
                     for watcher in self._watchers:
                         watcher(index, change)
                 changes[index] = instances[index].next_change()
 
     def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
-        tenants, follow_ups, arrivals = self._tenants, self._follow_ups, self.arrivals
+        tenants, follow_ups, arrivals = self.tenants, self.follow_ups, self.arrivals
         pausing = self._gateway is not None or bool(self._watchers)
 
         def ended(request: Request, tick: int) -> None:
-            self._ended += 1
+            self.ended.append(request)
             if tenants is not None:
                 tenants.ended(request)
             if follow_ups is not None:
@@ -259,6 +272,9 @@ class Cluster:
             if not entries or entries[0][0] != now:
                 return chosen
             self.agenda.act()  # which may bring new events of any kind at this instant
+            if self._interrupted:
+                self._interrupted = False
+                return chosen
 
     def inject(self, index: int, request: Request, now: int) -> None:
         """Send ``request`` to instance ``index`` at the present instant."""
@@ -269,15 +285,27 @@ class Cluster:
         """Events of instance ``index`` have changed at the present instant."""
         self._chosen.add(index)
 
+    def interrupt(self) -> None:
+        """An instance that was touched has an event in the past, which comes before all others."""
+        self._interrupted = True
+
+    def plan_routing(self, request: Request, now: int) -> None:
+        """An ordinary routing follows after the routing latency."""
+        due = now + self.routing_latency
+        if self._to_route and self._to_route[-1][0] > due:  # the present is a past time-out's
+            self.agenda.add(due, ROUTING, self._route, request)
+        else:
+            self._to_route.append((due, request))
+
     def _admit(self, request: Request, now: int) -> None:
         fleet = self.fleet
         members = self._candidates(request)
         fleet.build(now, members)
         view: FleetView = NoFleet() if members is NOBODY else Snapshot(fleet, now, members)
         reason = self._admission.admit(request, view, now)
-        if reason is None and self._tenants is not None:
+        if reason is None and self.tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
-            if self._tenants.refuses(request):
+            if self.tenants.refuses(request):
                 reason = TENANT_BUDGET_SHED
         if self.log is not None:
             self.log.admission(request, now, reason)
@@ -286,14 +314,14 @@ class Cluster:
             outcome.rejected += 1
             name = request.slo_class or "standard"
             outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
-            self._lose(request)
+            self.lose(request)
         elif self._gateway is None:
-            self._to_route.append((now + self._routing_latency, request))
+            self.forward(request, now)
         else:
             shed = self._gateway.queue.enqueue(request, now)
             if shed is not None:
                 self.outcome.gateway_shed += 1
-                self._lose(shed)
+                self.lose(shed)
             if shed is not request:
                 self._dispatch(now)
 
@@ -304,19 +332,20 @@ class Cluster:
         view = Snapshot(fleet, now, members)
         if not len(view):
             self.outcome.unroutable += 1
-            self._lose(request)
+            self.lose(request)
             return
         decision = self._routing.route(request, view)
         if self.log is not None:
             self.log.routing(request, now, decision, view)
-        if self._tenants is not None:
-            self._tenants.routed(request)
-        index = decision.target if members is None else int(members[decision.target])
-        if self.on_routed is not None:
-            self.on_routed(index, request)
+        if self.tenants is not None:
+            self.tenants.routed(request)
+        index = view.index(decision.target)
         self.inject(index, request, now)
+        for observe in self.on_routed:
+            observe(index, request, now)
 
-    def _lose(self, request: Request) -> None:
+    def lose(self, request: Request) -> None:
+        """``request`` will never be answered."""
         if self._lost is not None:
             self._lost(request)
 
@@ -335,13 +364,18 @@ class Cluster:
         due = now + self._admission_latency
         self._to_admit.extend((due, request) for request in requests)
 
-    def lose(self, requests: Iterable[Request]) -> None:
-        """Count requests that an instance has given up, and tell their sessions."""
+    def give_up(self, requests: Iterable[Request]) -> None:
+        """Count requests that went with their instance."""
         for request in requests:
             self.outcome.drained += 1
-            if self._tenants is not None:
-                self._tenants.ended(request)
-            self._lose(request)
+            if self.tenants is not None:
+                self.tenants.ended(request)
+            self.lose(request)
+
+    @property
+    def has_horizon(self) -> bool:
+        """Whether the simulation has an end of its own."""
+        return self._horizon < MAX_INT64
 
     @property
     def at_rest(self) -> bool:
@@ -365,12 +399,12 @@ class Cluster:
             return False
         request = gateway.queue.dequeue(now)
         assert request is not None
-        self._to_route.append((now + self._routing_latency, request))
+        self.forward(request, now)
         return True
 
     def _dispatch_after(self, now: int) -> None:
         """One attempt for each request that ended at ``now``, up to the first in vain."""
         if self._gateway is not None:
-            for _ in range(self._ended):
+            for _ in self.ended:
                 if not self._dispatch(now):
                     return

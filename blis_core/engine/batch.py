@@ -157,6 +157,13 @@ class RunningBatch:
             heapq.heappop(heap)
         return heap[0][0]
 
+    def first_decode(self, member: Member) -> int:
+        """Number of the first step in which a member that has left decoded (it must have)."""
+        for start, stop in member.ranges or ():
+            if stop > start:
+                return start
+        return member.begun
+
     def finished(self, step: int) -> list[Member]:
         """Decodes whose last step was ``step``, by rank; they are taken out of the heap only."""
         heap = self._finishing

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from blis_core.contracts import QUEUED, RUNNING, KVStore, Request
+from blis_core.contracts import QUEUED, RUNNING, KVStore, Request, TransferredRequest
 from blis_core.engine.batch import DECODE, Member, RunningBatch
 from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.waiting import WaitQueue
@@ -77,6 +77,12 @@ class BatchFormation:
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
         while waiting.count and len(members) < limits.max_running and budget > 0:
             request = waiting.head()
+            if isinstance(request, TransferredRequest):
+                if not self._admit_transferred(request, now, admitted):
+                    self._refused = request
+                    break
+                budget -= 1
+                continue
             if self._cannot_fit(request, budget):
                 self._refused = request
                 break
@@ -89,16 +95,65 @@ class BatchFormation:
             if not store.admit(member, hit, tokens):
                 self._refused = request
                 break
-            waiting.pop()
-            members[self._rank] = member
             member.progress = len(hit) * store.block_size
             budget -= tokens
-            request.state = RUNNING
-            request.engine = member
-            request.scheduling_delay = now - request.arrival
+            self._join(member, now)
             batch.prefilling.append(member)
             admitted.append((member, tokens))
         return chunks, admitted
+
+    def _join(self, member: Member, now: int) -> None:
+        """The head of the queue becomes a member of the batch."""
+        request = member.request
+        self.waiting.pop()
+        self.batch.members[member.rank] = member
+        request.state = RUNNING
+        request.engine = member
+        request.scheduling_delay = now - request.arrival
+
+    def _admit_transferred(
+        self, request: Request, now: int, admitted: list[tuple[Member, int]]
+    ) -> bool:
+        """Admit a request whose prompt was prefilled elsewhere; it takes one token of the budget.
+
+        It decodes at once. Preempted, it has lost its prompt and starts with a single prompt token,
+        without looking for a cached prefix (reference quirk 07-Q5); the rest follows as usual.
+        """
+        batch, store = self.batch, self.store
+        member: Member | None = request.engine
+        if member is not None:
+            if not store.append(member, member.progress):
+                return False
+            self._rank += 1
+            member.rank = self._rank
+            self._join(member, now)
+            batch.begin_decode(member, member.progress)
+            return True
+        keys = self._chains.keys(request)
+        member = Member(request, keys, self._rank + 1, self.target(request))
+        if not store.admit(member, store.match(keys, 0), 1):
+            return False
+        self._rank += 1
+        self._join(member, now)
+        batch.prefilling.append(member)
+        admitted.append((member, 1))
+        return True
+
+    def reserve(self, request: Request) -> bool:
+        """Store the whole prompt of a request that was prefilled elsewhere, all of it or nothing.
+
+        Nothing that is cached is used for it. Its progress is then that of a finished prefill, and
+        it will decode one token whatever the length limit says.
+        """
+        keys = self._chains.keys(request)
+        prompt = request.prompt_len
+        target = max(self.target(request), prompt + 1)
+        member = Member(request, keys, 0, target)
+        if not self.store.admit(member, self.store.match(keys, 0), prompt):
+            return False
+        member.progress = prompt
+        request.engine = member
+        return True
 
     def silent_steps(self) -> tuple[int, bool]:
         """How many pure decode steps may follow as far as admission is concerned (0: none).
@@ -119,6 +174,8 @@ class BatchFormation:
         request = waiting.head()
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
+        if isinstance(request, TransferredRequest):  # it needs one block, and there was none
+            return (0, False) if store.free_blocks else (LONGEST_RUN, waiting.fixed_head)
         if self._cannot_fit(request, limits.max_tokens - batch.decodes):
             return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
         _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)

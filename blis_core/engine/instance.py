@@ -22,6 +22,7 @@ from blis_core.contracts import (
     PrefillChunk,
     Request,
     Scheduler,
+    TransferredRequest,
 )
 from blis_core.engine.batch import DECODE, Member, RunningBatch
 from blis_core.engine.formation import BatchFormation, Limits
@@ -142,6 +143,38 @@ class Instance:
         self.metrics.requests.append(request)
         self._arrived = time
         self._touch(time)
+
+    def reserve(self, request: Request) -> bool:
+        """Whether there was room for the prompt of ``request``, which was prefilled elsewhere.
+
+        Its KV blocks are then held here, and ``inject_transferred`` must follow. The instance must
+        have been advanced to the present.
+        """
+        return self._formation.reserve(request)
+
+    def inject_transferred(self, request: Request, time: int) -> None:
+        """A request for which ``reserve`` found room joins the wait queue at ``time``.
+
+        Without delay and without the checks of an arrival: a deadline that has passed fires at its
+        own time, that is in the past (reference quirk 07-Q6).
+        """
+        request.assigned = self.name
+        self.metrics.requests.append(request)
+        self._guard.reset()
+        self.waiting.push(request)
+        if self._next_step == NEVER:
+            self._next_step = time
+        deadline = request.deadline
+        if 0 < deadline <= self._horizon:
+            self._sequence += 1
+            heapq.heappush(self._timeouts, (deadline, self._sequence, request))
+            if deadline < time and self._clock is not None and self._clock < time:
+                self._clock = deadline  # the time-out is the very next event
+
+    @property
+    def completion_overhead(self) -> int:
+        """us from the last token to the end of a request with output."""
+        return self._completion_time
 
     def advance(self, limit: int = NEVER) -> None:
         """Execute all events before ``limit`` that are not beyond the horizon.
@@ -283,12 +316,14 @@ class Instance:
         self.metrics.timed_out += 1
         if was_running:
             member: Member = request.engine
-            self.batch.remove(member)
-            self.store.release(member)
+            self._leave(member)
             request.engine = None
             # a step that is due stays due, even if nobody is left: reference quirk 01-9
         else:
             self.waiting.discard(request)
+            if request.engine is not None:  # its prompt was transferred, but never its turn
+                self.store.release(request.engine)
+                request.engine = None
             if request.keys is not None:
                 self.store.forget(request.keys)
         if not self.batch.members and self._next_step == NEVER and self.waiting.count:
@@ -371,17 +406,16 @@ class Instance:
         request, metrics, store = member.request, self.metrics, self.store
         output = request.output_len
         position = member.target
-        if position == request.prompt_len + max(output, 1) - 1:
-            # the last output token is stored before everything is given back
-            if output > 0 and not store.append(member, position):
+        if position >= request.prompt_len + max(output, 1) - 1:
+            # the last output token is stored before everything is given back, unless it has been
+            missing = position < request.prompt_len + output
+            if missing and not store.append(member, position):
                 metrics.kv_allocation_failures += 1
         else:
             metrics.length_capped += 1
             request.length_capped = True
-        batch = self.batch
         decoded = member.phase == DECODE
-        batch.remove(member)
-        store.release(member)
+        self._leave(member)
         if decoded:
             if member.ranges is None:
                 self.log.count(member.begun, self.log.steps)
@@ -393,11 +427,20 @@ class Instance:
         metrics.completed += 1
         generated = position - request.prompt_len
         metrics.output_tokens += generated + 1 if generated < output else generated
-        request.e2e = request.ttft + request.itl_sum
+        # without a first token of its own the request was prefilled elsewhere
+        request.e2e = max(request.ttft, 0) + request.itl_sum
         if output > 0:
             request.e2e += self._completion_time
         self._done(request, now, end)
         request.tokens = None
+
+    def _leave(self, member: Member) -> None:
+        """Take a member out of the batch and give its blocks back."""
+        self.batch.remove(member)
+        self.store.release(member)
+        request = member.request
+        if isinstance(request, TransferredRequest) and request.itl_count:
+            request.first_decode_us = self.log.value(self.batch.first_decode(member))
 
     # -------------------------------------------------------------------- runs of decode steps
 

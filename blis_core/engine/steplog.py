@@ -39,6 +39,10 @@ class StepLog:
         self.steps += len(values)
         self.total += total
 
+    def value(self, step: int) -> int:
+        """What was logged for a step."""
+        return self._values[step]
+
     def count(self, start: int, end: int) -> None:
         """A completed request decoded in the steps ``start..end-1``."""
         self._starts.append(start)

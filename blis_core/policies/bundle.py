@@ -218,6 +218,39 @@ class FleetEventSection:
 
 
 @attrs.frozen(kw_only=True)
+class PoolSection:
+    """One pool of a disaggregated deployment; what is absent is as for all instances."""
+
+    hardware: str | None = None
+    """GPU of its instances, spelled as in the catalogue. Default: `--hardware`."""
+    tp: int | None = None
+    """GPUs of one instance. Allowed: >= 1. Default: `--tp`."""
+    latency_model: str | None = None
+    """Predictor of its step times. Default: `--latency-model`."""
+    total_kv_blocks: int | None = None
+    """KV cache of one instance. Unit: blocks. Allowed: >= 1.
+    Default: `--total-kv-blocks`, or what this pool's GPUs hold."""
+    max_model_len: int | None = None
+    """Longest request, prompt and output together; 0 = unlimited. Unit: tokens. Allowed: >= 0.
+    Default: `--max-model-len`, or of the model."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the file says, by name."""
+        return attrs.asdict(self, filter=lambda _, value: value is not None)
+
+
+@attrs.frozen(kw_only=True)
+class PoolsSection:
+    """Pools for prefill and decode that differ, their step times included."""
+
+    prefill: PoolSection = attrs.field(factory=PoolSection)
+    """Of `--prefill-instances`."""
+    decode: PoolSection = attrs.field(factory=PoolSection)
+    """Of `--decode-instances`."""
+
+
+@attrs.frozen(kw_only=True)
 class PolicyBundle:
     """A whole policy file."""
 
@@ -234,6 +267,8 @@ class PolicyBundle:
     tenant_budgets: dict[str, float] | None = None
     """Share of all places by tenant, each in [0, 1]. Places are instances times
     `--max-num-running-reqs`. Default: no budgets."""
+    pools: PoolsSection = attrs.field(factory=PoolsSection)
+    """What runs in the pools of a disaggregated deployment."""
     node_pools: tuple[NodePool, ...] = ()
     """Machines that instances are placed on, first fit; instances without room wait for it.
     Default: there is always room."""

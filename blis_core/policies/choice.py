@@ -20,6 +20,7 @@ from blis_core.config import (
     DEFAULT_SCHEDULER,
     DEFAULT_TOKEN_BUCKET_CAPACITY,
     DEFAULT_TOKEN_BUCKET_REFILL_RATE,
+    RunConfig,
     SimulationConfig,
 )
 from blis_core.contracts import AdmissionPolicy, PriorityPolicy, Scheduler
@@ -27,7 +28,7 @@ from blis_core.engine.schedulers import PRIORITY_POLICIES
 from blis_core.errors import BlisError
 from blis_core.option import finite_positive
 from blis_core.plugins import get_registry
-from blis_core.policies.bundle import AdmissionSection, PolicyBundle
+from blis_core.policies.bundle import AdmissionSection, PolicyBundle, PoolsSection
 from blis_core.policies.fleet_plan import FleetPlan, make_fleet_plan
 from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
 from blis_core.registry import Kind
@@ -46,6 +47,14 @@ class Policies:
     """Empty unless the routing policy is ``weighted``."""
     priority: PriorityPolicy = PRIORITY_POLICIES[DEFAULT_PRIORITY_POLICY]
     scheduler: str = DEFAULT_SCHEDULER
+    decider: str = "never"
+    """Which requests are disaggregated, if there are pools."""
+    prefill_scorers: WeightedNames = ()
+    """Of the prefill pool; empty = it shares the routing policy."""
+    decode_scorers: WeightedNames = ()
+    """Of the decode pool; empty = it shares the routing policy."""
+    pools: PoolsSection = attrs.field(factory=PoolsSection)
+    """What the policy file says of the pools."""
     tenant_budgets: Mapping[str, float] | None = None
     """Share of all places by tenant, in [0, 1]; None = tenants are not counted."""
     fleet: FleetPlan | None = None
@@ -82,6 +91,9 @@ def resolve_policies(config: SimulationConfig, bundle: PolicyBundle | None = Non
     _check_registered("admission-policy", admission, "--admission-policy")
     _check_registered("routing-policy", routing, "--routing-policy")
     _check_registered("scheduler", scheduler, "--scheduler")
+    pooled = isinstance(config, RunConfig)  # replay ignores the pools and their options
+    if pooled:
+        _check_registered("pd-decider", config.decider, "--pd-decider")
     return Policies(
         admission=admission,
         admission_setup=_admission_setup(config, bundle.admission, admission),
@@ -89,6 +101,10 @@ def resolve_policies(config: SimulationConfig, bundle: PolicyBundle | None = Non
         scorers=_scorers(config, bundle, routing),
         priority=_priority_policy(priority),
         scheduler=scheduler,
+        decider=config.decider if pooled else "never",
+        prefill_scorers=_pool_scorers(config, "prefill") if pooled else (),
+        decode_scorers=_pool_scorers(config, "decode") if pooled else (),
+        pools=bundle.pools,
         tenant_budgets=bundle.tenant_budgets,
         fleet=make_fleet_plan(config, bundle),
     )
@@ -126,6 +142,12 @@ def _scorers(config: SimulationConfig, bundle: PolicyBundle, routing: str) -> We
         return parse_scorers(config.routing_scorers)
     listed = tuple((entry.name, entry.weight) for entry in bundle.routing.scorers)
     return listed or DEFAULT_SCORERS
+
+
+def _pool_scorers(config: SimulationConfig, pool: str) -> WeightedNames:
+    """Scorers of a pool; looked at even if there is no such pool."""
+    text: str = getattr(config, f"{pool}_routing_scorers")
+    return parse_scorers(text, f"--{pool}-routing-scorers") if text else ()
 
 
 def _admission_setup(

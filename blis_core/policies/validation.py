@@ -21,6 +21,7 @@ from blis_core.policies.bundle import (
     ModelSection,
     NodePool,
     PolicyBundle,
+    PoolSection,
     ScorerEntry,
 )
 from blis_core.policies.scorers import check_scorer
@@ -38,6 +39,8 @@ def check_bundle(bundle: PolicyBundle) -> None:
     for tenant, share in (bundle.tenant_budgets or {}).items():
         check.that(0 <= share <= 1, f"tenant_budgets.{tenant}", "in [0, 1]", share)
     _check_scorers(check, bundle.routing.scorers)
+    for name in ("prefill", "decode"):
+        _check_pool(check, f"pools.{name}.", getattr(bundle.pools, name))
     _check_autoscaler(check, bundle.autoscaler)
     for index, pool in enumerate(bundle.node_pools):
         _check_node_pool(check, f"node_pools[{index}]", pool)
@@ -119,6 +122,17 @@ def _check_scorers(check: _Checker, entries: tuple[ScorerEntry, ...]) -> None:
             check_scorer(entry.name, entry.weight, before)
         except BlisError as problem:
             raise check.fail(f"routing.scorers[{index}]", problem) from None
+
+
+def _check_pool(check: _Checker, at: str, pool: PoolSection) -> None:
+    check.that(pool.hardware != "", at + "hardware", "the name of a GPU", pool.hardware)
+    known = pool.latency_model != ""
+    check.that(known, at + "latency_model", "the name of a latency model", pool.latency_model)
+    check.registered(at + "latency_model", "latency-model", pool.latency_model or "")
+    for name, least in (("tp", 1), ("total_kv_blocks", 1), ("max_model_len", 0)):
+        value = getattr(pool, name)
+        if value is not None:
+            check.at_least(at + name, value, least)
 
 
 def _check_autoscaler(check: _Checker, section: AutoscalerSection) -> None:

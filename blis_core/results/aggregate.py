@@ -14,13 +14,14 @@ import numpy as np
 from blis_core.results import breakdown
 from blis_core.results.columns import Columns
 from blis_core.results.fitness import fitness
-from blis_core.results.model import KVMetrics, MetricsBlock, Results
+from blis_core.results.model import KVMetrics, MetricsBlock, PDMetrics, Results
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from blis_core.cluster.decisions import DecisionLog
+    from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.config import SimulationConfig
     from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.engine.metrics import InstanceMetrics
@@ -40,6 +41,7 @@ def build_results(
     drained: int = 0,
     fleet: FleetReport | None = None,
     fitness_weights: Mapping[str, float] | None = None,
+    disaggregation: Disaggregation | None = None,
     decisions: DecisionLog | None = None,
     sessions: Mapping[str, int] | None = None,
     generated: list[Request] | None = None,
@@ -55,8 +57,16 @@ def build_results(
     ``fitness_weights`` no fitness is computed.
     """
     columns = [Columns.of(metrics.requests) for metrics in instances]
-    union = Columns.concatenate(columns)
     total = merge(instances)
+    pd: PDMetrics | None = None
+    if disaggregation is not None and disaggregation.parents:
+        from blis_core.results.disaggregation import correct, pd_metrics
+
+        correct(total, disaggregation)
+        pd = pd_metrics(disaggregation, instances, total)
+        union = Columns.of(total.requests)
+    else:
+        union = Columns.concatenate(columns)
     shed = dict(shed_by_class or {})
     tenants = breakdown.per_tenant(union)
     cluster = metrics_block(total, union)
@@ -69,6 +79,7 @@ def build_results(
         cluster=cluster,
         anomalies=attrs.evolve(
             breakdown.anomalies(instances, columns, priority_policy),
+            dropped_unservable=total.dropped_unservable,
             rejected_admission=(
                 sum(shed.values()) if rejected_admission is None else rejected_admission
             ),
@@ -92,6 +103,7 @@ def build_results(
             if fitness_weights
             else None
         ),
+        pd=pd,
         trace=decisions.summary() if decisions is not None else None,
         decisions=decisions,
         sessions=dict(sessions or {}),

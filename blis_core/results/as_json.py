@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from blis_core.results.metrics_file import mean_itl_us
 from blis_core.results.numbers import json_text
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def document(results: Results) -> dict[str, Any]:
         "per_slo": [attrs.asdict(entry) for entry in results.per_slo],
         "per_model": [attrs.asdict(entry) for entry in results.per_model],
         "per_tenant": [attrs.asdict(entry) for entry in results.per_tenant],
+        "pd": attrs.asdict(results.pd) if results.pd is not None else None,
         "jain_fairness_index": results.jain,
         "trace": attrs.asdict(results.trace) if results.trace is not None else None,
         "sessions": results.sessions,
@@ -66,7 +66,7 @@ def _request(r: Request) -> dict[str, Any]:
         "prompt_tokens": r.prompt_len,
         "output_tokens": r.output_len,
         "ttft_us": r.ttft if r.ttft >= 0 else None,
-        "mean_itl_us": mean_itl_us(r) if r.e2e >= 0 else None,
+        "mean_itl_us": r.mean_itl_us() if r.e2e >= 0 else None,
         "e2e_us": r.e2e if r.e2e >= 0 else None,
         "scheduling_delay_us": r.scheduling_delay if r.scheduling_delay >= 0 else None,
         "gateway_delay_us": (

@@ -55,17 +55,6 @@ class _Remembered(dict[str, str]):
         return encoded
 
 
-def mean_itl_us(request: Request) -> float:
-    """Mean inter-token latency of a completed request in us; 0 if it did not complete.
-
-    The divisor is the declared output length less one, except after a length cap.
-    """
-    if request.e2e < 0 or request.output_len == 0:
-        return 0.0
-    count = request.itl_count if request.length_capped else request.output_len
-    return request.itl_sum / max(count - 1, 1)
-
-
 def _request_text(r: Request, text: _Remembered) -> str:
     """One element of the list, indented. Times are ms, ``arrived_at`` is s."""
     tail = ""
@@ -90,7 +79,7 @@ def _request_text(r: Request, text: _Remembered) -> str:
         f'      "num_prefill_tokens": {r.prompt_len},\n'
         f'      "num_decode_tokens": {r.output_len},\n'
         f'      "ttft_ms": {us_as_ms(r.ttft) if r.ttft > 0 else "0"},\n'
-        f'      "itl_ms": {float_text(mean_itl_us(r) / 1000.0)},\n'
+        f'      "itl_ms": {float_text(r.mean_itl_us() / 1000.0)},\n'
         f'      "e2e_ms": {us_as_ms(r.e2e) if r.e2e > 0 else "0"},\n'
         f'      "scheduling_delay_ms": '
         f"{us_as_ms(r.scheduling_delay) if r.scheduling_delay > 0 else '0'}{tail}\n"

@@ -191,8 +191,7 @@ class FleetReport:
     events: list[FleetEvent] = attrs.field(factory=list)
     """What happened to instances and nodes, as it was noticed."""
     ticks: list[ScalingTick] = attrs.field(factory=list)
-    """Looks of the autoscaler that led to a change; all with ``simulate(..., keep_decisions=True)``.
-    """
+    """Looks of the autoscaler that led to a change; all with ``keep_decisions``."""
     looks: int = 0
     """Looks of the autoscaler in all."""
     most_instances: int = 0
@@ -200,6 +199,32 @@ class FleetReport:
     gpu_seconds: float = 0.0
     cost: float = 0.0
     """Of all instances; what nobody held costs nothing here."""
+
+
+@attrs.frozen(kw_only=True)
+class PDMetrics:
+    """How the pools for prefill and decode did."""
+
+    disaggregated: int
+    """Requests whose KV cache was transferred."""
+    dropped_at_decode: int
+    """Of these, how many found no instance with room for it."""
+    prefill_throughput: float
+    """Completed requests and halves per second on the prefill pool."""
+    decode_throughput: float
+    """The same on the decode pool."""
+    load_imbalance: float
+    """The larger throughput over the smaller, at least 1; the largest float if one is 0."""
+    ttft: Distribution
+    """Of disaggregated requests."""
+    transfer: Distribution
+    """Duration of the transfers."""
+    contention: bool
+    """Whether transfers shared the bandwidth; else the next two are 0."""
+    peak_transfers: int
+    """Most transfers at once."""
+    mean_transfers: float
+    """Transfers under way when one starts, itself included, on average."""
 
 
 @attrs.frozen(kw_only=True)
@@ -219,6 +244,8 @@ class Results:
     """Every tenant with completed requests, by name."""
     jain: float = 1.0
     """Jain fairness index over the tenants' tokens, in [0, 1]."""
+    pd: PDMetrics | None = None
+    """If a request was disaggregated."""
     fitness: Fitness | None = None
     """If weights were given."""
     trace: TraceSummary | None = None

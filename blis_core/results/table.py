@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from blis_core.cluster.decisions import TraceSummary
-    from blis_core.results.model import Distribution, Fitness, MetricsBlock, Results
+    from blis_core.results.model import (
+        Distribution,
+        Fitness,
+        MetricsBlock,
+        PDMetrics,
+        Results,
+    )
 
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
 _FIGURES = ("mean", "p50", "p90", "p99")
@@ -51,6 +57,8 @@ def _sections(results: Results) -> Iterator[RenderableType]:
         yield _breakdown("Model", models)
     if results.per_tenant:
         yield _tenants(results)
+    if results.pd is not None:
+        yield _pools(results.pd)
     if results.trace is not None and results.summarize_trace:
         yield _decisions(results.trace)
     if results.resolution:
@@ -182,6 +190,24 @@ def _breakdown(
         times = (ttft.mean, ttft.p99, e2e.mean, e2e.p99)
         table.add_row(name, f"{e2e.count:,}", *(_number(time / 1000) for time in times))
     return table
+
+
+def _pools(pd: PDMetrics) -> RenderableType:
+    rows: list[tuple[str, ...]] = [
+        ("Disaggregated", f"{pd.disaggregated:,}"),
+        ("Prefill pool", f"{_number(pd.prefill_throughput)} /s"),
+        ("Decode pool", f"{_number(pd.decode_throughput)} /s"),
+    ]
+    if pd.dropped_at_decode:
+        rows.append(("No room for decode", f"{pd.dropped_at_decode:,}"))
+    for label, times in (("Time to first token", pd.ttft), ("KV transfer", pd.transfer)):
+        if times.count:
+            mean, p99 = _number(times.mean / 1000), _number(times.p99 / 1000)
+            rows.append((label, f"{mean} ms", f"on average, p99 {p99} ms"))
+    if pd.contention:
+        mean = _number(pd.mean_transfers)
+        rows.append(("Transfers at once", mean, f"on average, at most {pd.peak_transfers}"))
+    return _listing("Disaggregation", rows)
 
 
 def _decisions(trace: TraceSummary) -> RenderableType:

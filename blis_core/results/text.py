@@ -6,13 +6,21 @@ Each section is a function that returns its lines, none if the section does not 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import float_info
 from typing import TYPE_CHECKING
 
 from blis_core.results.numbers import fixed, json_text
 
 if TYPE_CHECKING:
     from blis_core.cluster.decisions import TraceSummary
-    from blis_core.results.model import Anomalies, Distribution, Fitness, MetricsBlock, Results
+    from blis_core.results.model import (
+        Anomalies,
+        Distribution,
+        Fitness,
+        MetricsBlock,
+        PDMetrics,
+        Results,
+    )
 
 
 def render(results: Results, *, replay: bool = False) -> str:
@@ -27,6 +35,8 @@ def render(results: Results, *, replay: bool = False) -> str:
     lines.extend(slo_section(results))
     lines.extend(model_section(results))
     lines.extend(tenant_section(results))
+    if results.pd is not None:
+        lines.extend(pd_section(results.pd))
     if results.trace is not None and results.summarize_trace:
         lines.extend(trace_section(results.trace))
     return "".join(line + "\n" for line in lines)
@@ -133,6 +143,28 @@ def tenant_section(results: Results) -> Iterator[str]:
     for entry in results.per_tenant:
         yield f"  {entry.name}: requests={entry.requests}, tokens={entry.tokens}"
     yield f"  Jain Fairness Index: {fixed(results.jain, 4)}"
+
+
+def pd_section(pd: PDMetrics) -> Iterator[str]:
+    """How the pools for prefill and decode did."""
+    yield "=== PD Metrics ==="
+    yield f"Disaggregated Requests: {pd.disaggregated}"
+    yield f"Dropped at Decode KV: {pd.dropped_at_decode}"
+    yield f"Prefill Throughput: {fixed(pd.prefill_throughput, 4)} sub-req/s"
+    yield f"Decode Throughput: {fixed(pd.decode_throughput, 4)} sub-req/s"
+    if pd.load_imbalance == float_info.max:
+        yield "Load Imbalance Ratio: inf (one pool idle)"
+    else:
+        yield f"Load Imbalance Ratio: {fixed(pd.load_imbalance, 4)}"
+    for label, times in (("Parent TTFT", pd.ttft), ("KV Transfer Duration", pd.transfer)):
+        if times.count:
+            figures = " ".join(
+                f"{name}={fixed(getattr(times, name), 1)}" for name in ("mean", "p50", "p95", "p99")
+            )
+            yield f"{label} (us): {figures}"
+    if pd.contention:
+        yield f"Peak Concurrent Transfers: {pd.peak_transfers}"
+        yield f"Mean Transfer Queue Depth: {fixed(pd.mean_transfers, 4)}"
 
 
 def trace_section(trace: TraceSummary) -> Iterator[str]:

@@ -10,8 +10,7 @@ import pytest
 from blis_core.cluster.delays import NormalDelay
 from blis_core.errors import BlisError
 from blis_core.rng import PartitionedRandom
-
-from .runs import POOL, requests, run
+from tests.autoscaling.runs import POOL, requests, run
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "lifecycle.json").read_text())
 SAMPLES = {key: value for key, value in VECTORS.items() if key.startswith("delay_samples")}
