@@ -19,6 +19,13 @@ your tests bring it.
 from __future__ import annotations
 
 from blis_core.testing.asking import Asking
+from blis_core.testing.autoscaling import (
+    FixedCluster,
+    ScalingActuatorTests,
+    ScalingAnalyzerTests,
+    ScalingCollectorTests,
+    ScalingEngineTests,
+)
 from blis_core.testing.fleet import FixedFleet
 from blis_core.testing.kv import KVStoreTests
 from blis_core.testing.latency import LatencyModelTests, latency_setup
@@ -32,11 +39,16 @@ __all__ = [
     "AdmissionPolicyTests",
     "ArrivalSamplerTests",
     "Asking",
+    "FixedCluster",
     "FixedFleet",
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",
     "RoutingPolicyTests",
+    "ScalingActuatorTests",
+    "ScalingAnalyzerTests",
+    "ScalingCollectorTests",
+    "ScalingEngineTests",
     "SchedulerTests",
     "ScorerTests",
     "latency_setup",
