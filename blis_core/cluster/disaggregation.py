@@ -69,7 +69,9 @@ class Disaggregation:
         """Decode halves on an instance."""
         cluster.forward = self._accept
         cluster.on_routed.append(lambda _, request, now: self._observe(request, now))
-        cluster.watch(self._after_event)
+        # only a finished prefill brings new events by itself
+        cluster.watch(self._after_event, prefill.has)
+        cluster.on_end = self._ended
 
     # -------------------------------------------------------------------------- the decision
 
@@ -124,7 +126,10 @@ class Disaggregation:
             parent.completion = parent.request.arrival + parent.prefill.e2e
             self._finish(parent, COMPLETED, 0)
             return
-        self._agenda.add(now, TRANSFER_STARTED, self._start_transfer, parent)
+        if self._cluster.idle(now):
+            self._start_transfer(parent, now)
+        else:
+            self._agenda.add(now, TRANSFER_STARTED, self._start_transfer, parent)
 
     # -------------------------------------------------------------------------- the transfer
 
@@ -182,26 +187,32 @@ class Disaggregation:
         ended = self._cluster.ended
         if len(ended) > 1:
             ended = sorted(ended, key=_by_id)
-        late: list[DecodeHalf] = []
-        for half in ended:
-            if isinstance(half, PrefillHalf):
-                if half.state is COMPLETED:
-                    self._prefilled(half.parent, now)
-                else:  # timed out or dropped; its session waits for ever (07-Q9)
-                    self._cluster.lose(half.parent.request)
-            elif isinstance(half, DecodeHalf):
-                self.pending -= 1
-                if half.state is TIMED_OUT:
-                    late.append(half)
-                    continue
+        late: list[Request] = []
+        for request in ended:
+            if request.state is TIMED_OUT:
+                late.append(request)
+            else:
+                self._ended(index, request, now)
+        for request in late:
+            self._ended(index, request, now)
+
+    def _ended(self, index: int, half: Request, now: int) -> None:
+        """``half``, if it is one, ended in the event at ``now`` of instance ``index``."""
+        if isinstance(half, PrefillHalf):
+            if half.state is COMPLETED:
+                self._prefilled(half.parent, now)
+            else:  # timed out or dropped; its session waits for ever (07-Q9)
+                self._cluster.lose(half.parent.request)
+        elif isinstance(half, DecodeHalf):
+            self.pending -= 1
+            if half.state is TIMED_OUT:
+                self.timed_out += 1
+                half.parent.completion = now
+            else:
                 self.decoded += 1
                 overhead = self._fleet.instances[index].completion_overhead
                 half.parent.completion = now + overhead
-                self._finish(half.parent, COMPLETED, half.itl_count)
-        for half in late:
-            self.timed_out += 1
-            half.parent.completion = now
-            self._finish(half.parent, TIMED_OUT, half.itl_count)
+            self._finish(half.parent, half.state, half.itl_count)
 
     def _finish(self, parent: Parent, state: str, decoded: int) -> None:
         """Tell the session. It sees a copy, since the request itself is never brought up to date

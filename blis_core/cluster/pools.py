@@ -36,6 +36,10 @@ class Pool:
             self._members = np.array(found, dtype=np.int64)
         return self._members
 
+    def has(self, index: int) -> bool:
+        """Whether the instance at ``index`` of the fleet belongs to the pool."""
+        return self._fleet.names[index] in self._names
+
     def view(self, now: int) -> Snapshot:
         """The routable members, as a routing decision at ``now`` sees them; may be empty.
 

@@ -117,24 +117,30 @@ class Cluster:
         self.follow_ups: FollowUps | None = None
         self._lost: Lost | None = None
         self._watchers: list[Watcher] = []
-        self._changes: list[int] = []  # per instance, when somebody may end there
+        self._followed: list[Callable[[int], bool]] = []  # what watchers need to follow
+        self.on_end: Callable[[int, Request, int], None] | None = None
+        """Called with the index of an instance that nobody follows, a request that ended there and
+        the time of the event."""
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._interrupted = False
         self.ended: list[Request] = []
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: Watcher, follows: Callable[[int], bool] = lambda _: True) -> None:
         """Let ``watcher`` follow the ends of requests; to be called before ``run``.
 
-        It acts after the gateway; several act in order of registration.
+        It acts after the gateway; several act in order of registration. It can do without the
+        instances for whose index ``follows`` is false, which then run freely unless somebody else
+        follows them. ``on_end`` hears of those.
         """
         self._watchers.append(watcher)
+        self._followed.append(follows)
 
     def add_instance(self, instance: Instance) -> int:
         """Add an instance, also during a run; returns its index. It is routable if all are."""
         index = self.fleet.add(instance)
-        self._connect(instance)
+        self._connect(index)
         return index
 
     def run(
@@ -152,8 +158,8 @@ class Cluster:
         self.follow_ups = follow_ups
         self.arrivals = arrivals = Arrivals(requests)
         self.outcome.follow_ups = arrivals.added
-        for instance in self.instances:
-            self._connect(instance)
+        for index in range(len(self.instances)):
+            self._connect(index)
         if not self._closed:
             self._run_open(arrivals)
         elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
@@ -172,10 +178,19 @@ class Cluster:
         """Whether the end of a request may bring a new event."""
         return self.follow_ups is not None or self._gateway is not None or bool(self._watchers)
 
-    def _connect(self, instance: Instance) -> None:
+    def _follows(self, index: int) -> bool:
+        """Whether the events of an instance are to be taken in order of time with all others."""
+        if self.follow_ups is not None or self._gateway is not None:
+            return True
+        return any(follows(index) for follows in self._followed)
+
+    def _connect(self, index: int) -> None:
         """Hear of the ends of requests, if anybody wants to know."""
-        if self._closed or self.tenants is not None:
+        instance = self.instances[index]
+        if self._follows(index):
             instance.on_done = self._on_done(instance)
+        elif self.tenants is not None or self.on_end is not None:
+            instance.on_done = self._on_end(index)
 
     # ---------------------------------------------------------------------------- the clock
 
@@ -213,16 +228,19 @@ class Cluster:
     def _run_closed(self, arrivals: Arrivals) -> None:
         """Take cluster events and completions in order of time, lowest instance first."""
         instances = self.instances
-        changes = self._changes = [instance.next_change() for instance in instances]
+        follows = [self._follows(index) for index in range(len(instances))]
+        changes = [NEVER] * len(instances)
         while True:
             now, change = self._next(arrivals), min(changes, default=NEVER)
             if now <= change:
                 if now == NEVER or now > self._horizon:
                     return
                 for index in self._instant(now, arrivals):
-                    if index >= len(changes):
-                        changes += [NEVER] * (len(instances) - len(changes))
-                    changes[index] = instances[index].next_change()
+                    while index >= len(changes):
+                        follows.append(self._follows(len(changes)))
+                        changes.append(NEVER)
+                    if follows[index]:
+                        changes[index] = instances[index].next_change()
             elif change > self._horizon:
                 return  # nothing but silent steps
             else:
@@ -252,6 +270,21 @@ class Cluster:
                 instance.pause()  # the gateway and watchers act after each event
 
         return ended
+
+    def _on_end(self, index: int) -> Callable[[Request, int], None]:
+        instance, tenants, on_end = self.instances[index], self.tenants, self.on_end
+
+        def ended(request: Request, _: int) -> None:
+            if tenants is not None:
+                tenants.ended(request)
+            if on_end is not None:
+                on_end(index, request, instance.ended_at)
+
+        return ended
+
+    def idle(self, now: int) -> bool:
+        """Whether nothing else is due at ``now``, so that what would be planned may happen now."""
+        return self._next(self.arrivals) > now
 
     # --------------------------------------------------------------------------- its events
 

@@ -59,6 +59,7 @@ class BatchFormation:
         self._preempted_alone = preempted_alone
         self._rank = 0
         self._refused: Request | None = None  # the last request that found no blocks
+        self._charged = False  # whether an attempt from outside may lengthen the next step
 
     def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
         """Prefill chunks (member, tokens) of running members, and of those admitted now.
@@ -66,6 +67,7 @@ class BatchFormation:
         Decodes take part by themselves; those left without budget are parked.
         """
         batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
+        self._charged = False
         if batch.parked:
             batch.unpark_all()
         chunks, budget = self._plan()
@@ -149,6 +151,7 @@ class BatchFormation:
         prompt = request.prompt_len
         target = max(self.target(request), prompt + 1)
         member = Member(request, keys, 0, target)
+        self._charged = not self.store.refusals_are_pure
         if not self.store.admit(member, self.store.match(keys, 0), prompt):
             return False
         member.progress = prompt
@@ -161,7 +164,7 @@ class BatchFormation:
         Also whether requests that reach the queue meanwhile make no difference.
         """
         batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
-        if not 0 < batch.decodes <= limits.max_tokens or batch.prefilling:
+        if not 0 < batch.decodes <= limits.max_tokens or batch.prefilling or self._charged:
             return 0, False
         if batch.parked and not batch.only_tail_parked(limits.max_tokens):
             return 0, False
