@@ -196,7 +196,11 @@ def plan_events(plan: FleetPlan, fleet: ElasticFleet) -> None:
         index, event = numbered
         fleet.now = now
         try:
-            if event.drain:
+            if event.drain and fleet.leaving(event.drain):
+                log.warning(
+                    f"{plan.source}: fleet_events[{index}]: {event.drain} was drained before"
+                )
+            elif event.drain:
                 fleet.drain_with(event.drain, DrainPolicy[event.policy or "WAIT"])
             elif event.order_node:
                 fleet.order_node(event.order_node)

@@ -145,8 +145,9 @@ class ElasticFleet(ScalableCluster):
 
     def _loaded(self, unit: Unit, now: int) -> None:
         self.now = now
-        self._ready(unit)
-        self._show_routable()
+        if unit.state is State.LOADING:  # else it has been given up meanwhile
+            self._ready(unit)
+            self._show_routable()
 
     def _ready(self, unit: Unit) -> None:
         cold = self._setup.warm_up_requests > 0
@@ -256,17 +257,31 @@ class ElasticFleet(ScalableCluster):
         self._show_routable()
         return name
 
+    def leaving(self, instance_id: str) -> bool:
+        """Whether an instance has been drained already."""
+        unit = self._by_name.get(instance_id)
+        return unit is not None and unit.drained_at >= 0
+
     def drain(self, instance_id: str) -> None:
         """Drain as the life cycle's setup says."""
         self.drain_with(instance_id, self._setup.drain_policy)
 
     def drain_with(self, instance_id: str, policy: DrainPolicy | None) -> None:
-        """Give an instance no more requests. BlisError if it is unknown or on its way out."""
+        """Give an instance no more requests. BlisError if it is unknown or on its way out.
+
+        One that is still loading, or waits for room, is given up.
+        """
+        if instance_id in self.pending:
+            self.pending.remove(instance_id)
+            return
         unit = self._by_name.get(instance_id)
         if unit is None:
             raise BlisError(f"there is no instance {instance_id!r} to drain")
         self._settle()
         self.cluster.fleet.sync(self.now)
+        if unit.state is State.LOADING:
+            self._end(unit, self.now)
+            return
         unit.move(State.DRAINING)
         unit.drained_at = self.now
         self._note("draining", unit.name, policy.value if policy is not None else "")

@@ -219,13 +219,21 @@ class Instance:
     def stirs(self, now: int) -> int:
         """First event at ``now`` or later, apart from joins, of an instance that is idle.
 
-        Idle = nobody waits or runs. It is an arrival at this instant, the end of its last step,
-        or a step that is due for those who have timed out; NEVER if none of these is to come.
+        Idle = nobody waits or runs. It is an arrival at this instant, the end of its last step, a
+        step that is due for those who have timed out, or the time limit of a request that has
+        completed, which is an event although nothing happens; NEVER if none of these is to come.
         """
         if self._arrived >= now:
             return self._arrived
-        clock = self._clock if self._clock is not None else -1
-        return min(self._next_step, clock if clock >= now else NEVER)
+        stirs = self._next_step
+        if self._clock is not None and self._clock >= now:
+            stirs = min(stirs, self._clock)
+        for request in self.metrics.requests:
+            if request.state is COMPLETED and now <= request.deadline < min(
+                stirs, self._horizon + 1
+            ):
+                stirs = request.deadline
+        return stirs
 
     def take_waiting(self, *, to_go_on: bool) -> list[Request]:
         """Remove all waiting requests, in the order of the queue.

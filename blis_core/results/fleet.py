@@ -30,7 +30,8 @@ def fleet_report(fleet: ElasticFleet, autoscaler: Autoscaler | None) -> FleetRep
 
 def _life(unit: Unit, end: int) -> InstanceLife:
     placement = unit.placement
-    until = unit.ended_at if unit.ended_at >= 0 else max(end, unit.started_at)
+    end = max(end, unit.started_at)
+    until = min(unit.ended_at, end) if unit.ended_at >= 0 else end
     seconds = (until - unit.started_at) / 1e6
     share = 0.0
     if placement is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from blis_core import log
 from blis_core.cluster.delays import NormalDelay
 from blis_core.errors import BlisError
 from blis_core.rng import PartitionedRandom
@@ -151,10 +152,65 @@ def test_events_that_cannot_happen(event, message):
         run(policy, requests(3, 10, 2))
 
 
-def test_an_instance_cannot_be_drained_twice():
+def test_what_has_been_drained_before_is_left_alone(capsys):
+    log.set_level("warn")
     twice = [{"at_us": at, "drain": "instance_1"} for at in (5, 6)]
-    with pytest.raises(BlisError, match=r"fleet_events\[1\]: instance instance_1 is terminated"):
-        run({"fleet_events": twice}, requests(3, 10, 2))
+    results = run({"fleet_events": twice}, requests(3, 10, 2))
+    assert "fleet_events[1]: instance_1 was drained before" in capsys.readouterr().err
+    assert results.instances[0].completed_requests == 3
+
+
+def test_an_instance_that_is_loading_or_waiting_for_room_is_given_up():
+    policy = {
+        "node_pools": [POOL],
+        "instance_lifecycle": {"loading_delay": {"mean": 0.02}},
+        "fleet_events": [
+            {"at_us": 10, "drain": "instance_1"},
+            {"at_us": 20, "drain": "instance_2"},
+            {"at_us": 30, "order_node": "a"},
+        ],
+    }
+    results = run(policy, requests(6, 9000, 2), num_instances=4)
+    lives = {life.id: (life.state, life.ready_us) for life in results.fleet.instances}
+    assert lives == {
+        "instance_0": ("active", 20_000),
+        "instance_1": ("terminated", -1),
+        "instance_3": ("active", 20_030),
+    }
+    assert results.fleet.pending == []
+
+
+SCALED_DOWN = {
+    "node_pools": [POOL],
+    "autoscaler": {"interval_us": 30_000, "scale_down_stabilization_window_us": 30_000},
+}
+"""Two idle instances: the first tick that may act is at 30 ms, and drains instance_0."""
+
+
+@pytest.mark.parametrize(
+    ("arrival", "deadline", "released"),
+    [
+        (1, 0, -1),  # idle, and nothing to come: it keeps its GPUs (reference quirk 07-18)
+        (1, 29_999, -1),  # its time limit has passed
+        (1, 30_000, 30_000),  # the cluster acts first
+        (1, 70_000, 70_000),  # an event, although nothing happens
+        (27_000, 0, 30_200),  # its last step has begun: the end of it is an event
+        (27_000, 30_050, 30_050),
+        (29_000, 0, 31_100),  # in prefill: its last step begins
+        (29_950, 0, 32_050),  # on its way to the queue: the same
+        (30_000, 0, 30_000),  # just arrived: judged idle (reference quirk 07-17)
+    ],
+)
+def test_what_releases_the_gpus_of_an_instance(arrival, deadline, released):
+    one, other = requests(2, 0, 2)
+    one.arrival, one.deadline, other.arrival = arrival, deadline, 30_001
+    results = run(SCALED_DOWN, [one, other])
+    assert results.cluster.completed_requests == 2
+    assert (one.assigned, other.assigned) == ("instance_0", "instance_1")
+    life = results.fleet.instances[0]
+    assert life.released_us == released
+    end = max(one.arrival + one.e2e, other.arrival + other.e2e)
+    assert life.gpu_seconds == pytest.approx((min(released, end) if released >= 0 else end) / 1e6)
 
 
 def test_a_drained_node_goes_when_its_last_instance_goes():
