@@ -23,8 +23,7 @@ class Variant(NamedTuple):
     """GPUs of one instance, at least 1."""
 
 
-@attrs.frozen(kw_only=True)
-class InstanceStatus:
+class InstanceStatus(NamedTuple):
     """One instance, with signals as stale as the configuration says."""
 
     id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -12,11 +12,13 @@ from blis_core.cluster.agenda import SCALE_ACTUATION, SCALING_TICK
 from blis_core.cluster.delays import NO_DELAY, NormalDelay
 from blis_core.contracts_autoscaling import (
     CapacityAnalysis,
+    ScalableCluster,
     ScaleDecision,
     ScalingActuator,
     ScalingAnalyzer,
     ScalingCollector,
     ScalingEngine,
+    Variant,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +50,28 @@ class ScalingTick:
     """What the stabilisation windows let pass."""
     actuation_time: int = -1
     """When those take effect, in us; -1 if there are none."""
+
+
+class _FreeSlots(Mapping[Variant, int]):
+    """Free GPUs by variant, counted if an engine looks at them."""
+
+    def __init__(self, cluster: ScalableCluster) -> None:
+        self._cluster = cluster
+        self._counted: Mapping[Variant, int] | None = None
+
+    def _slots(self) -> Mapping[Variant, int]:
+        if self._counted is None:
+            self._counted = self._cluster.free_slots()
+        return self._counted
+
+    def __getitem__(self, variant: Variant) -> int:
+        return self._slots()[variant]
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self._slots())
+
+    def __len__(self) -> int:
+        return len(self._slots())
 
 
 class Autoscaler:
@@ -87,7 +111,7 @@ class Autoscaler:
         cluster.fleet.build(now, cluster.fleet.routable)
         collected = stages.collector.collect(fleet, now)
         analyses = tuple(stages.analyzer.analyze(model) for model in collected)
-        decisions = tuple(stages.engine.decide(analyses, fleet.free_slots()))
+        decisions = tuple(stages.engine.decide(analyses, _FreeSlots(fleet)))
         passed = tuple(self._gate.passing(decisions, now))
         at = -1
         if passed:

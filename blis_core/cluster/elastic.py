@@ -209,23 +209,23 @@ class ElasticFleet(ScalableCluster):
         else:
             queued, used, total = fleet.queue_depth, fleet.used_blocks, fleet.total_blocks
         signals = zip(
-            queued.tolist(), used.tolist(), total.tolist(), fleet.in_flight.tolist(), strict=True
+            self.units,
+            queued.tolist(),
+            fleet.in_flight.tolist(),
+            used.tolist(),
+            total.tolist(),
+            strict=True,
         )
         return [
             InstanceStatus(
-                id=unit.name,
-                model=unit.model,
-                variant=unit.variant,
-                state=unit.state.value,
-                routable=unit.state.routable,
-                cost_per_hour=unit.cost_per_hour,
-                queue_depth=waiting,
-                in_flight=in_flight,
-                kv_utilization=in_use / blocks if blocks else 0.0,
-                capacity_tokens=blocks * size,
-                used_tokens=in_use * size,
+                *unit.traits,
+                waiting,
+                in_flight,
+                in_use / blocks if blocks else 0.0,
+                blocks * size,
+                in_use * size,
             )
-            for unit, (waiting, in_use, blocks, in_flight) in zip(self.units, signals, strict=True)
+            for unit, waiting, in_flight, in_use, blocks in signals
         ]
 
     def free_slots(self) -> Mapping[Variant, int]:

@@ -86,11 +86,18 @@ class Unit:
     ) -> None:
         self.index = index
         self.instance = instance
+        self.name = instance.name
         self.model = model
         self.gpu = gpu
         self.placement = placement
+        self.degree = len(placement.gpus) if placement is not None else 0
+        """GPUs that it was placed on; 0 without node pools, whatever the degree of its model."""
+        self.variant = Variant(gpu, max(1, self.degree))
+        """GPU and degree as the autoscaler sees them."""
         self.cost_per_hour = cost_per_hour
         self.state = State.LOADING
+        self.traits = self._traits()
+        """What the autoscaler is told that changes with the state only."""
         self.started_at = now
         """When its GPUs were taken, in us."""
         self.ready_at = -1
@@ -105,21 +112,6 @@ class Unit:
         """Event after which it is idle and can go, while it drains."""
 
     @property
-    def name(self) -> str:
-        """Id of the instance."""
-        return self.instance.name
-
-    @property
-    def degree(self) -> int:
-        """GPUs that it was placed on; 0 without node pools, whatever the degree of its model."""
-        return len(self.placement.gpus) if self.placement is not None else 0
-
-    @property
-    def variant(self) -> Variant:
-        """GPU and degree as the autoscaler sees them."""
-        return Variant(self.gpu, max(1, self.degree))
-
-    @property
     def idle(self) -> bool:
         """Whether nothing waits or runs; a request on its way to the queue does not count."""
         return not self.instance.waiting.count and not self.instance.batch.members
@@ -131,6 +123,18 @@ class Unit:
                 f"instance {self.name} is {self.state.value} and cannot be {state.value}"
             )
         self.state = state
+        self.traits = self._traits()
+
+    def _traits(self) -> tuple[str, str, Variant, str, bool, float]:
+        state = self.state
+        return (
+            self.name,
+            self.model,
+            self.variant,
+            state.value,
+            state.routable,
+            self.cost_per_hour,
+        )
 
 
 def slow_down_cold_requests(units: list[Unit], factor: float) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
 from blis_core.contracts_autoscaling import (
     CapacityAnalysis,
     InstanceStatus,
@@ -67,7 +65,7 @@ class FixedCluster(ScalableCluster):
         """Drain an instance that can take requests."""
         for index, instance in enumerate(self._instances):
             if instance.id == instance_id and instance.routable:
-                gone = attrs.evolve(instance, state="draining", routable=False)
+                gone = instance._replace(state="draining", routable=False)
                 self._instances[index] = gone
                 self.drained.append(instance_id)
                 return
@@ -103,7 +101,7 @@ def _models() -> list[ModelReplicas]:
                     replicas=tuple(_status(i, model, v, busy) for i, v in enumerate(variants)),
                 )
             )
-    unknown = attrs.evolve(_status(0, "new", _FAST, 0.0), capacity_tokens=0)
+    unknown = _status(0, "new", _FAST, 0.0)._replace(capacity_tokens=0)
     return [*found, ModelReplicas(model="new", replicas=(unknown,))]
 
 
@@ -151,7 +149,7 @@ class ScalingCollectorTests(_StageTests):
 
     def _cluster(self) -> FixedCluster:
         listed = [replica for model in _models() for replica in model.replicas]
-        loading = attrs.evolve(listed[0], id="loading", state="loading", routable=False)
+        loading = listed[0]._replace(id="loading", state="loading", routable=False)
         return FixedCluster([*listed, loading])
 
     def test_lists_instances_under_their_models(self) -> None:
