@@ -228,11 +228,13 @@ class Snapshot(FleetView):
         return values if self._members is None else values[self._members]
 
     def _signal(self, name: str) -> IntArray:
-        fleet = self._fleet
+        fleet, members = self._fleet, self._members
         if fleet.stale is not None:
-            return self._own(fleet.stale[name])
-        fleet.sync(self._now)
-        return self._own(getattr(fleet, name))
+            signal = fleet.stale[name]
+        else:
+            fleet.sync(self._now)
+            signal = getattr(fleet, name)
+        return signal if members is None else signal[members]
 
     @property
     def queue_depth(self) -> IntArray:  # type: ignore[override]

@@ -332,7 +332,7 @@ class Cluster:
 
     def _admit(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        members = self._candidates(request)
+        members = self._candidates(request) if request.model else fleet.routable
         fleet.build(now, members)
         view: FleetView = NoFleet() if members is NOBODY else Snapshot(fleet, now, members)
         reason = self._admission.admit(request, view, now)
@@ -360,7 +360,7 @@ class Cluster:
 
     def _route(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        members = self._candidates(request)
+        members = self._candidates(request) if request.model else fleet.routable
         fleet.build(now, members)
         view = Snapshot(fleet, now, members)
         if not len(view):
@@ -383,14 +383,11 @@ class Cluster:
             self._lost(request)
 
     def _candidates(self, request: Request) -> IntArray | None:
-        """Indices of the instances that may serve ``request``; None = all."""
-        if request.model:
-            by_model = self.fleet.by_model
-            if by_model is not None:
-                return by_model.get(request.model, NOBODY)
-            if request.model != self._model:
-                return NOBODY
-        return self.fleet.routable
+        """Indices of the instances that may serve ``request``, which names a model; None = all."""
+        by_model = self.fleet.by_model
+        if by_model is not None:
+            return by_model.get(request.model, NOBODY)
+        return self.fleet.routable if request.model == self._model else NOBODY
 
     def return_to_entrance(self, requests: Iterable[Request], now: int) -> None:
         """Let requests that have left an instance arrive once more, at the present instant."""
