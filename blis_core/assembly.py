@@ -185,7 +185,7 @@ def _make_elastic(
     from blis_core import elastic_assembly as elastic
 
     elastic.warn_of_labels(plan, main)
-    elastic.check_drains(plan, disaggregated=cluster.disaggregation is not None)
+    elastic.check_pools(plan, disaggregated=cluster.disaggregation is not None)
     own = {name: kind for name, kind in deployed if kind is not main}
     factory = elastic.DeployedInstances(config, plan, main, make, own)
     fleet = elastic.build_elastic(plan, cluster, factory, random)

@@ -226,8 +226,14 @@ def warn_of_labels(plan: FleetPlan, deployment: Deployment) -> None:
         )
 
 
-def check_drains(plan: FleetPlan, *, disaggregated: bool) -> None:
-    """BlisError if requests in halves would have to leave an instance before their end."""
+def check_pools(plan: FleetPlan, *, disaggregated: bool) -> None:
+    """BlisError if requests in halves would have to leave an instance before their end, or could
+    reach a pool of another model."""
+    if disaggregated and plan.models:
+        raise BlisError(
+            f"{plan.source}: models does not go together with pools for prefill and decode, which"
+            " are those of --model"
+        )
     policies = {plan.lifecycle.drain_policy, *(event.policy for event in plan.events)} - {
         "",
         "WAIT",

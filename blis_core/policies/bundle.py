@@ -92,13 +92,13 @@ class NodePool:
     gpus_per_node: int = 0
     """GPUs of one node. Allowed: >= 1."""
     gpu_memory_gib: float = 0.0
-    """Memory of one GPU. Unit: GiB. Allowed: > 0."""
+    """Memory of one GPU; counts with `apply_hardware` only. Unit: GiB. Allowed: > 0."""
     initial_nodes: int = 0
     """Nodes that are there at the start. Allowed: >= 0."""
     min_nodes: int = 0
-    """Fewest nodes. Allowed: 0 to `max_nodes`."""
+    """Fewest nodes; without effect, since no node goes by itself. Allowed: 0 to `max_nodes`."""
     max_nodes: int = 0
-    """Most nodes. Allowed: at least `initial_nodes`."""
+    """Most nodes, with those that `fleet_events` order. Allowed: at least `initial_nodes`."""
     provisioning_delay: Delay = attrs.field(factory=Delay)
     """From ordering a node to having it."""
     cost_per_hour: float = 0.0

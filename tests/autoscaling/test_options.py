@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -107,6 +109,12 @@ def test_halves_of_requests_cannot_be_moved(how):
     pools = {"num_instances": 2, "prefill_instances": 1, "decode_instances": 1}
     with pytest.raises(BlisError, match=f"drain policy {how} does not go together with pools"):
         simulate(**FAST, **pools, policy={"instance_lifecycle": {"drain_policy": how}})
+
+
+def test_pools_are_those_of_one_model():
+    pools = {"num_instances": 2, "prefill_instances": 1, "decode_instances": 1}
+    with pytest.raises(BlisError, match="models does not go together with pools"):
+        simulate(**FAST, **pools, policy={"models": [{"model": "a/b", "total_kv_blocks": 9}]})
 
 
 # ------------------------------------------------------------------------------ the interval
@@ -308,6 +316,31 @@ def test_the_fleet_is_in_json_and_on_the_terminal(tmp_path, capsys, monkeypatch)
     assert not main([*line.split(), "--output", "text"])
     text = capsys.readouterr().out
     assert f"Lost in Drain: {found['anomalies']['lost_in_drain']}" in text
+
+
+def test_a_session_is_cut_when_its_instance_goes():
+    events = [{"at_us": 300_000, "drain": "instance_0", "policy": "IMMEDIATE"}]
+    results = simulate(
+        model=MODEL,
+        concurrency=12,
+        num_requests=40,
+        num_instances=2,
+        max_num_running_reqs=2,
+        policy={"fleet_events": events},
+    )
+    lost = results.anomalies.lost_in_drain
+    assert 0 < lost == results.sessions["cut"]
+    assert results.cluster.completed_requests == 40 - lost
+
+
+def test_a_fixed_fleet_loads_nothing_of_this():
+    code = (
+        "import sys; from blis_core.api import simulate; simulate(model='qwen/qwen3-14b');"
+        "print([m for m in sys.modules if m.startswith('blis_core.autoscaling')"
+        " or m in ('blis_core.cluster.elastic', 'blis_core.cluster.nodes')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_fixed_fleet_says_nothing(capsys):
