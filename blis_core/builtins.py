@@ -134,7 +134,28 @@ def blis_register_autoscaler_actuators(register: Register) -> None:
 
 
 @hookimpl
+def blis_register_importers(register: Register) -> None:
+    """Formats of recorded traffic."""
+    at = "blis_core.trace."
+    register(
+        "azure",
+        at + "azure:AzureImporter",
+        summary="Azure LLM inference traces (CSV: time, prompt and answer length)",
+    )
+    register(
+        "mooncake",
+        at + "mooncake:MooncakeImporter",
+        summary="Mooncake traces (JSON lines: time, lengths, ids of prompt blocks)",
+        options={"block-tokens": "tokens of a prompt block (512)"},
+    )
+
+
+@hookimpl
 def blis_register_commands(register: Register) -> None:
     """Subcommands of the command line."""
     register("run", "blis_core.cli.run:command", summary="Simulate a generated workload.")
-    register("replay", "blis_core.cli.replay:command", summary="Simulate recorded traffic.")
+    at = "blis_core.cli."
+    register("replay", at + "replay:command", summary="Simulate recorded traffic.")
+    register("calibrate", at + "calibrate:command", summary="Compare a simulation with reality.")
+    register("convert", at + "convert:command", summary="Make a workload of something else.")
+    register("compose", at + "compose:command", summary="Make one workload out of several.")

@@ -1,4 +1,4 @@
-"""Output files that are complete or absent, whatever interrupts the program."""
+"""Files: read in one piece; written completely or not at all, whatever interrupts the program."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import stat
 from pathlib import Path
 
 from blis_core.errors import BlisError
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The contents of a file; BlisError if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise BlisError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
 
 
 def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:

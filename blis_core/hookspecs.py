@@ -114,5 +114,11 @@ def blis_register_pd_deciders(register: Register) -> None:
 
 
 @hookspec
+def blis_register_importers(register: Register) -> None:
+    """Readers of recorded traffic, for ``blis convert NAME``:
+    ``factory(setup: ImportSetup) -> Importer``. Each of ``options`` becomes a flag."""
+
+
+@hookspec
 def blis_register_commands(register: Register) -> None:
     """Subcommands of ``blis``: the factory is a ``click.Command`` (or its address)."""

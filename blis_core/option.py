@@ -26,6 +26,8 @@ class ValueKind(Enum):
     FLOAT = "float"
     FLOATS = "floats"
     TEXT = "text"
+    TEXTS = "texts"
+    """Text that may be given several times."""
     BOOL = "bool"
 
     @property
@@ -39,7 +41,7 @@ class OptionSpec:
     """One option: its flag, how its value is read, what it means and what is allowed."""
 
     name: str
-    """Field name; the flag is the same with dashes."""
+    """Field name; the flag is the same with dashes, without one at the end."""
     kind: ValueKind
     section: str
     """Heading under which help and reference pages list the option."""
@@ -56,7 +58,7 @@ class OptionSpec:
     @property
     def flag(self) -> str:
         """For example ``--num-requests``."""
-        return "--" + self.name.replace("_", "-")
+        return "--" + self.name.rstrip("_").replace("_", "-")
 
     @property
     def range_text(self) -> str:
@@ -118,6 +120,7 @@ _TYPES: dict[ValueKind, Callable[[Any], bool]] = {
     ValueKind.FLOAT: _is_number,
     ValueKind.FLOATS: lambda v: isinstance(v, tuple) and all(map(_is_number, v)),
     ValueKind.TEXT: lambda v: isinstance(v, str),
+    ValueKind.TEXTS: lambda v: isinstance(v, tuple) and all(isinstance(t, str) for t in v),
     ValueKind.BOOL: lambda v: isinstance(v, bool),
 }
 
@@ -127,6 +130,7 @@ _NOUNS = {
     ValueKind.FLOAT: "a number",
     ValueKind.FLOATS: "a list of numbers",
     ValueKind.TEXT: "a text",
+    ValueKind.TEXTS: "a list of texts",
     ValueKind.BOOL: "true or false",
 }
 

@@ -34,6 +34,7 @@ Kind = Literal[
     "autoscaler-engine",
     "autoscaler-actuator",
     "pd-decider",
+    "importer",
     "command",
 ]
 
@@ -68,6 +69,7 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
         "blis_register_autoscaler_actuators", "ScalingActuator", _SCALING
     ),
     "pd-decider": KindInfo("blis_register_pd_deciders", "PDDecider"),
+    "importer": KindInfo("blis_register_importers", "Importer"),
     "command": KindInfo("blis_register_commands", ""),
 }
 

@@ -100,24 +100,21 @@ def run_replay(
     keep_decisions: bool = False,
 ) -> Results:
     """``blis replay`` for a configuration that has been checked."""
-    from blis_core.trace.replay import load_replay, replay_horizon
-
     seed = _simulator_seed(config)
     if config.fitness_weights:
         log.warning("--fitness-weights has no effect on replay")
     if config.disaggregated or config.pd_transfer_contention:
         log.warning("replay runs all requests in one piece: the options of pools have no effect")
     policies = _policies(config, policy)
-    requests = load_replay(config.trace_header, config.trace_data, seed)
+    workload, horizon = replay_workload(config)
     deployment = resolve(config)
-    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
-    # the cluster takes requests in order of arrival, equal ones as they stand in the file
-    workload = GeneratedWorkload(requests=sorted(requests, key=lambda r: r.arrival))
+    requests = list(workload.requests)
+    # the cluster takes requests in order of arrival, equal ones as they stand here
     results = _simulate(
         config,
         deployment,
         policies,
-        workload,
+        attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
         horizon,
         seed,
         keep_requests=False,
@@ -126,6 +123,23 @@ def run_replay(
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
+
+
+def replay_workload(config: ReplayConfig) -> tuple[GeneratedWorkload, int]:
+    """What ``blis replay`` injects, in the order of its trace export, and the horizon in us."""
+    seed = _simulator_seed(config)
+    if config.session_mode == "closed-loop":
+        from blis_core.trace.closed_loop import load_closed_loop, think_times
+
+        source = think_times(config.think_time_ms, config.think_time_dist)
+        return load_closed_loop(
+            config.trace_header, config.trace_data, seed, source, config.horizon
+        )
+    from blis_core.trace.replay import load_replay, replay_horizon
+
+    requests = load_replay(config.trace_header, config.trace_data, seed)
+    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
+    return GeneratedWorkload(requests=requests, streamed=False), horizon
 
 
 def generate_workload(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:

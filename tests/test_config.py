@@ -186,7 +186,7 @@ def test_checks_of_replay() -> None:
         ReplayConfig(trace_data="d.csv").check()
     with pytest.raises(BlisError, match="--trace-data: name the trace file"):
         replay(trace_data="").check()
-    with pytest.raises(BlisError, match="--session-mode: must be one of fixed, got 'loop'"):
+    with pytest.raises(BlisError, match="--session-mode: must be one of fixed, closed-loop, got"):
         replay(session_mode="loop").check()
 
 

@@ -105,12 +105,15 @@ class Defaults:
             hf_repo=row.get("hf_repo", ""),
         )
 
-    def preset(self, name: str) -> Preset:
-        """The workload preset of this name; BlisError listing the names if there is none."""
+    def preset(self, name: str, flag: str = "--workload") -> Preset:
+        """The workload preset of this name; BlisError listing the names if there is none.
+
+        ``flag`` is where the name was given.
+        """
         presets = _bundled_presets() if self._contents is None else self._contents.workloads
         if name not in presets:
             known = ", ".join(sorted(presets)) or "none"
-            raise BlisError(f"unknown workload preset {name!r} (known: {known}); mend --workload")
+            raise BlisError(f"unknown workload preset {name!r} (known: {known}); mend {flag}")
         return presets[name]
 
     def preset_names(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import click
 
 from blis_core.cli.values import BOOL, FLOATS, TYPES
-from blis_core.config import SECTIONS, SimulationConfig
+from blis_core.config import SECTIONS
 from blis_core.option import OptionSpec, ValueKind, options_of
 
 _COLUMN = 30
@@ -25,6 +25,7 @@ _METAVARS = {
     ValueKind.FLOAT: "FLOAT",
     ValueKind.FLOATS: "FLOAT,...",
     ValueKind.TEXT: "TEXT",
+    ValueKind.TEXTS: "TEXT",
     ValueKind.BOOL: "",
 }
 
@@ -33,7 +34,12 @@ class ConfigOption(click.Option):
     """A click option made from an :class:`OptionSpec`; its value is None when it is not given."""
 
     def __init__(self, spec: OptionSpec) -> None:
-        super().__init__([spec.flag, spec.name], type=TYPES[spec.kind], help=spec.help)
+        super().__init__(
+            [spec.flag, spec.name],
+            type=TYPES[spec.kind],
+            multiple=spec.kind is ValueKind.TEXTS,
+            help=spec.help,
+        )
         self.spec = spec
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
@@ -45,7 +51,7 @@ class ConfigOption(click.Option):
             implied = "on" if implied else "off"
         elif isinstance(implied, float):
             implied = f"{implied:g}"
-        default = f" [{implied}]" if implied != "" else ""
+        default = f" [{implied}]" if implied not in ("", ()) else ""
         return f"{spec.flag} {form}".rstrip(), spec.help + default
 
 
@@ -189,7 +195,7 @@ def _is_switch(option: click.Option) -> bool:
     return option.is_flag or option.type is BOOL
 
 
-_Config = TypeVar("_Config", bound=SimulationConfig)
+_Config = TypeVar("_Config")
 
 
 class ConfigCommand(PflagCommand, Generic[_Config]):

@@ -56,6 +56,18 @@ def check_outputs(outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str
             raise BlisError(f"{flag}: {path} is the file of {source}; choose another name")
 
 
+def require(values: Iterable[tuple[str, str]]) -> None:
+    """Raise BlisError for the first flag (with its value) that was not given."""
+    for flag, value in values:
+        if not value:
+            raise BlisError(f"{flag}: is required")
+
+
+def print_text(text: str) -> None:
+    """Print ``text`` on stdout, as bytes, so that names come out the same whatever the locale."""
+    click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+
+
 def show(results: Results, form: str, *, replay: bool = False) -> None:
     """Print ``results`` on stdout. ``form`` is a value of ``--output``."""
     if form == "auto":
@@ -73,5 +85,4 @@ def show(results: Results, form: str, *, replay: bool = False) -> None:
         from blis_core.results.text import render as render_text
 
         text = render_text(results, replay=replay)
-    # As bytes, so that names come out the same whatever the locale.
-    click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+    print_text(text)

@@ -63,6 +63,7 @@ TYPES = {
     ValueKind.FLOAT: FLOAT,
     ValueKind.FLOATS: FLOATS,
     ValueKind.TEXT: TEXT,
+    ValueKind.TEXTS: TEXT,
     ValueKind.BOOL: BOOL,
 }
 """Click type of each kind of option."""

@@ -48,6 +48,7 @@ class Fleet:
         self.used_blocks = np.zeros(count, dtype=np.int64)
         self.in_flight = np.zeros(count, dtype=np.int64)
         self._due = np.full(count, _NEVER)
+        self._synced = 0  # no instance has an event before this time
         self._finished = [0] * count
         self.chains = chains
         self.routable: IntArray | None = None
@@ -104,6 +105,9 @@ class Fleet:
 
     def sync(self, now: int) -> None:
         """Let every instance execute its events before ``now``."""
+        if now <= self._synced:
+            return
+        self._synced = now
         for index in (self._due < now).nonzero()[0].tolist():
             self.instances[index].advance(now)
             self.update(index)
@@ -126,7 +130,10 @@ class Fleet:
         self.in_flight[index] += 1
         instance = self.instances[index]
         instance.inject(request, now)
-        self._due[index] = min(instance.due, _NEVER)
+        due = min(instance.due, _NEVER)
+        self._due[index] = due
+        if due < self._synced:
+            self._synced = due
 
     def leave(self, index: int, count: int) -> None:
         """``count`` requests that had not finished have been taken from instance ``index``."""

@@ -94,10 +94,10 @@ class Weighted(RoutingPolicy):
         composite = np.zeros(len(fleet))
         for scorer, weight in self._scorers:
             scores = np.asarray(scorer.score(request, fleet), dtype=np.float64)
-            if scores.min() < 0.0 or scores.max() > 1.0:
+            if np.minimum.reduce(scores) < 0.0 or np.maximum.reduce(scores) > 1.0:
                 scores = np.clip(scores, 0.0, 1.0)
             composite += scores * weight
-        best = composite.max()
+        best = np.maximum.reduce(composite)
         index = _pick((composite == best).nonzero()[0], self._random)
         for scorer, _ in self._scorers:
             scorer.routed(request, index)

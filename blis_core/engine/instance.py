@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from blis_core.kv.chains import ChainTable
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
-_SHORTEST_RUN = 3  # a single step is cheaper without arrays
+_SHORTEST_RUN = 8  # fewer steps are cheaper one by one than as arrays
 
 
 class Plan(NamedTuple):
@@ -117,7 +117,7 @@ class Instance:
         self._last_duration = 1
         self._plan: Plan | None = None
         self._paused = False
-        self._clock: int | None = None
+        self._clock = -1  # before the first event
         self._arrived = -1  # time of the latest arrival
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
@@ -168,7 +168,7 @@ class Instance:
         if 0 < deadline <= self._horizon:
             self._sequence += 1
             heapq.heappush(self._timeouts, (deadline, self._sequence, request))
-            if deadline < time and self._clock is not None and self._clock < time:
+            if deadline < time and 0 <= self._clock < time:
                 self._clock = deadline  # the time-out is the very next event
 
     @property
@@ -198,7 +198,8 @@ class Instance:
             elif step <= times_out:
                 if step >= end:
                     return
-                self._touch(step)
+                if step > self._clock:  # and not beyond the horizon
+                    self._clock = step
                 if not (self._fast_forward and self._run(step, end, times_out)):
                     self._step(step)
             else:
@@ -209,7 +210,7 @@ class Instance:
     @property
     def clock(self) -> int:
         """Time of the latest event, not beyond the horizon; 0 before the first."""
-        return min(self._clock or 0, self._horizon)
+        return min(max(self._clock, 0), self._horizon)
 
     @property
     def enters(self) -> int:
@@ -226,7 +227,7 @@ class Instance:
         if self._arrived >= now:
             return self._arrived
         stirs = self._next_step
-        if self._clock is not None and self._clock >= now:
+        if self._clock >= now:
             stirs = min(stirs, self._clock)
         for request in self.metrics.requests:
             if request.state is COMPLETED and now <= request.deadline < min(
@@ -281,7 +282,7 @@ class Instance:
         return metrics
 
     def _touch(self, time: int) -> None:
-        if time <= self._horizon and (self._clock is None or time > self._clock):
+        if self._clock < time <= self._horizon:
             self._clock = time
 
     def _enqueue(self, request: Request, now: int) -> None:
@@ -468,12 +469,28 @@ class Instance:
         steps, _ = self._formation.silent_steps() if self._fast_forward else (0, False)
         if steps:
             steps = min(steps, batch.next_finish() - self.log.steps + 1)
-            steps = self.store.reach(batch.groups, self.log.steps, steps)
+            steps = self._reach(steps)
         if not steps:
             return now
+        if steps < _SHORTEST_RUN:
+            return min(change, self._start_of(steps))
         plan, k = self._planned(now, steps)
         k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
         return min(change, int(plan.ends[k - 1]) if k else plan.start)
+
+    def _reach(self, steps: int) -> int:
+        """How many of the next ``steps`` decode steps find the KV blocks that they need."""
+        batch, store = self.batch, self.store
+        if batch.decodes * (steps // store.block_size + 1) <= store.free_blocks:
+            return steps
+        return store.reach(batch.groups, self.log.steps, steps)
+
+    def _start_of(self, steps: int) -> int:
+        """Time at which the last of the next ``steps`` decode steps begins."""
+        decodes, first, start = self.batch.decodes, self.batch.context, self._next_step
+        for context in range(first, first + decodes * (steps - 1), decodes):
+            start += max(1, self._step_time(BatchShape((), decodes, context)))
+        return start
 
     def _planned(self, now: int, steps: int) -> tuple[Plan, int]:
         """A plan that covers the step due at ``now``, and that step's place in it."""
@@ -504,11 +521,14 @@ class Instance:
             last_start = min(last_start, entering[0][0] - 1)
         # a guess of how many steps fit before something interferes keeps plans short
         steps = min(steps, to_finish, (last_start - now) // self._last_duration + 2)
-        if steps < _SHORTEST_RUN:
-            return False
-        steps = store.reach(batch.groups, first, steps)
+        steps = self._reach(steps)
         if not steps:
             return False
+        if steps < _SHORTEST_RUN:
+            if entering:
+                last_start = min(last_start, entering[0][0] - 1)
+            self._run_few(now, steps, last_start, to_finish)
+            return True
         plan, k = self._planned(now, steps)
         ends = plan.ends[k : k + steps]
         steps = min(len(ends), 1 + int(ends.searchsorted(last_start, "right")))
@@ -535,6 +555,33 @@ class Instance:
         done = batch.finished(log.steps - 1) if steps == to_finish else []
         self._complete(done, start, duration)
         return True
+
+    def _run_few(self, now: int, steps: int, last_start: int, to_finish: int) -> None:
+        """Execute at most ``steps`` decode steps that begin at ``last_start`` or before."""
+        batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
+        decodes, context, overhead = batch.decodes, batch.context, self._output_time
+        step_time = self._step_time
+        first, start, end = log.steps, now, now
+        executed = 0
+        while executed < steps and end <= last_start:
+            start = end
+            duration = max(1, step_time(BatchShape((), decodes, context)))
+            log.add(duration + overhead)
+            context += decodes
+            end = start + duration
+            executed += 1
+        batch.context = context
+        self._last_duration = duration
+        metrics.queue_sum += self.waiting.count * executed
+        metrics.queue_samples += executed
+        store.advance(batch.groups, first, executed)
+        if store.mirrors:
+            store.mirror(batch.members.values(), executed)
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
+        self._touch(start)
+        done = batch.finished(log.steps - 1) if executed == to_finish else []
+        self._complete(done, start, duration)
 
     def _absorb(self, now: int, ends: IntArray, steps: int) -> tuple[int, list[int]]:
         """Take in the requests that reach the queue during a run which they cannot influence.

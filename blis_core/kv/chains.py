@@ -91,6 +91,9 @@ class Chain(Sequence[int]):
     def __getitem__(self, index: slice) -> Sequence[int]: ...
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
         if isinstance(index, slice):
+            stop = index.stop
+            if index.start is None and index.step is None and 0 <= stop <= len(self.head):
+                return self.head[:stop]
             return list(self)[index]
         if index < 0:
             index += len(self)

@@ -13,7 +13,8 @@ thousand. When a tail stops being private its blocks are given ids, as they stan
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from blis_core.contracts import KVSequence, KVSetup, KVStore
 from blis_core.errors import BlisError
@@ -47,6 +48,22 @@ class Hit:
 
     def __len__(self) -> int:
         return len(self.ids) + self.own
+
+
+def _leading(index: dict[int, int], keys: Iterable[int]) -> list[int]:
+    """Blocks of the leading keys that are in ``index``."""
+    found: list[int | None] = list(map(index.get, keys))
+    blocks = found[: found.index(None)] if None in found else found
+    return cast("list[int]", blocks)
+
+
+def _count_up(counts: dict[int, int], blocks: Iterable[int]) -> None:
+    """Add 1 to the count of each of these different blocks; a missing count is 0."""
+    if counts.keys().isdisjoint(blocks):
+        counts.update(dict.fromkeys(blocks, 1))
+    else:
+        for block in blocks:
+            counts[block] = counts.get(block, 0) + 1
 
 
 class PagedKVStore(KVStore):
@@ -87,23 +104,13 @@ class PagedKVStore(KVStore):
     def match(self, keys: Chain, blocks: int) -> Hit:
         """The longest run of cached blocks among the first ``blocks`` keys."""
         head, index = keys.head, self._index
-        ids: list[int] = []
-        for key in head if len(head) <= blocks else head[:blocks]:
-            block = index.get(key)
-            if block is None:
-                break
-            ids.append(block)
+        ids = _leading(index, head if len(head) <= blocks else head[:blocks])
         own = keys.own
         if own is None:
             return Hit(ids, 0)
         behind = blocks - len(head) if len(ids) == len(head) else 0
         if own.shared:
-            for key in range(own.base, own.base + behind):
-                block = index.get(key)
-                if block is None:
-                    break
-                ids.append(block)
-            return Hit(ids, 0)
+            return Hit(ids + _leading(index, range(own.base, own.base + behind)), 0)
         extent = self._extents.get(own.base)
         if extent is None:
             return Hit(ids, 0)
@@ -138,8 +145,7 @@ class PagedKVStore(KVStore):
         """Whether ``admit`` would succeed."""
         need = hit.own - (-new_tokens // self.block_size)
         if hit.ids:
-            refs = self._refs
-            need += sum(1 for block in hit.ids if block not in refs)
+            need += len(hit.ids) - sum(map(self._refs.__contains__, hit.ids))
         return need <= self.total_blocks - self.used_blocks
 
     def hit_rate(self) -> float:
@@ -214,7 +220,9 @@ class PagedKVStore(KVStore):
         self.clock = start + steps
         if not self._tracked:
             cycles, rest = divmod(steps, size)
-            need = sum(len(groups[step % size]) for step in range(start, start + rest))
+            need = 0
+            for step in range(start, start + rest):
+                need += len(groups[step % size])
             if cycles:
                 need += cycles * sum(map(len, groups))
             if need:
@@ -261,13 +269,15 @@ class PagedKVStore(KVStore):
         if seq.blocks:
             refs = self._refs
             ids: list[int] = []
-            for block in seq.blocks:
-                left = refs[block] - 1
-                if left:
-                    refs[block] = left
-                else:
-                    del refs[block]
-                    ids.append(block)
+            holders = list(map(refs.pop, seq.blocks))
+            if max(holders) == 1:
+                ids = seq.blocks
+            else:
+                for block, count in zip(seq.blocks, holders, strict=True):
+                    if count > 1:
+                        refs[block] = count - 1
+                    else:
+                        ids.append(block)
             if ids:
                 self._enqueue(ids)
             freed += len(ids)
@@ -279,6 +289,8 @@ class PagedKVStore(KVStore):
         base = segment.base
         extent = self._extents.pop(base, None)
         seq = self._running.pop(base, None)
+        if extent is None and seq is None and self._changed is None:
+            return
         then = self._tails_then.get(base)
         now = 0
         if extent is not None:
@@ -331,14 +343,10 @@ class PagedKVStore(KVStore):
     def _claim(self, seq: KVSequence, ids: Sequence[int]) -> None:
         """``seq`` holds these cached blocks, too, whether they are free or not."""
         refs = self._refs
-        for block in ids:
-            holders = refs.get(block)
-            if holders is None:
-                self._stale[block] = self._stale.get(block, 0) + 1
-                self.used_blocks += 1
-                refs[block] = 1
-            else:
-                refs[block] = holders + 1
+        free = [block for block in ids if block not in refs]
+        _count_up(refs, ids)
+        _count_up(self._stale, free)
+        self.used_blocks += len(free)
         seq.blocks.extend(ids)
         self.hits += len(ids)
 
@@ -363,9 +371,9 @@ class PagedKVStore(KVStore):
         """Ids for ``count`` blocks, the first ``full`` of which are indexed from ``base`` on."""
         ids = list(range(self._next_id, self._next_id + count))
         self._next_id += count
-        for key, block in zip(range(base, base + full), ids, strict=False):
-            self._key_of[block] = key
-            self._index[key] = block
+        keys = range(base, base + full)
+        self._key_of.update(zip(ids, keys, strict=False))
+        self._index.update(zip(keys, ids, strict=False))
         return ids
 
     def _store(self, seq: KVSequence, start: int, end: int) -> None:

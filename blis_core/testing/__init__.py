@@ -27,6 +27,7 @@ from blis_core.testing.autoscaling import (
     ScalingEngineTests,
 )
 from blis_core.testing.fleet import FixedFleet
+from blis_core.testing.importers import ImporterTests
 from blis_core.testing.kv import KVStoreTests
 from blis_core.testing.latency import LatencyModelTests, latency_setup
 from blis_core.testing.policies import AdmissionPolicyTests, RoutingPolicyTests
@@ -41,6 +42,7 @@ __all__ = [
     "Asking",
     "FixedCluster",
     "FixedFleet",
+    "ImporterTests",
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from blis_core.contracts import COMPLETED, TIMED_OUT, Request
-from blis_core.trace.rows import TraceRow
+from blis_core.trace.prompt_blocks import PromptBlocks
+from blis_core.trace.replay import BlockRequest
+from blis_core.trace.rows import TraceRow, TraceRows
 from blis_core.trace.tracev2 import TraceHeader, write_trace
 
 _STATUS = {COMPLETED: "ok", TIMED_OUT: "timeout"}
@@ -31,9 +33,20 @@ def export_replayed(prefix: str, requests: Iterable[Request]) -> None:
     write_trace(prefix, header, request_rows(requests))
 
 
-def request_rows(requests: Iterable[Request]) -> list[TraceRow]:
-    """One row per request; the row number is its request id."""
-    return [_row(number, request) for number, request in enumerate(requests)]
+def request_rows(requests: Iterable[Request]) -> TraceRows:
+    """One row per request; the row number is its request id.
+
+    Requests that were made of known blocks keep them.
+    """
+    in_order = list(requests)
+    blocks = None
+    made = [request.blocks for request in in_order if isinstance(request, BlockRequest)]
+    if made:
+        blocks = PromptBlocks(
+            made[0].size,
+            [r.blocks.numbers[0] if isinstance(r, BlockRequest) else () for r in in_order],
+        )
+    return TraceRows((_row(number, request) for number, request in enumerate(in_order)), blocks)
 
 
 def _row(number: int, r: Request) -> TraceRow:

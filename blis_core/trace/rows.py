@@ -12,6 +12,13 @@ from typing import Any, NamedTuple, overload
 
 from blis_core.errors import BlisError
 from blis_core.trace import csv_text
+from blis_core.trace.prompt_blocks import (
+    PromptBlocks,
+    block_size,
+    format_cell,
+    misfit,
+    parse_cell,
+)
 
 
 class TraceRow(NamedTuple):
@@ -53,17 +60,21 @@ class TraceRow(NamedTuple):
 class TraceRows(Sequence[TraceRow]):
     """The rows of a trace, kept by column; a row is made when it is looked at."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "blocks")
 
-    def __init__(self, rows: Iterable[TraceRow] = ()) -> None:
+    def __init__(self, rows: Iterable[TraceRow] = (), blocks: PromptBlocks | None = None) -> None:
         self._columns: tuple[Sequence[Any], ...] = tuple(zip(*rows, strict=True))
         if not self._columns:
             self._columns = ((),) * _WIDTH
+        self.blocks = blocks
+        """What prompts begin with, one entry per row; None = not known."""
 
     @classmethod
-    def from_columns(cls, columns: Iterable[Sequence[Any]]) -> TraceRows:
+    def from_columns(
+        cls, columns: Iterable[Sequence[Any]], blocks: PromptBlocks | None = None
+    ) -> TraceRows:
         """Rows from the values of each column, in file order and of equal length."""
-        made = cls()
+        made = cls(blocks=blocks)
         made._columns = tuple(columns)
         return made
 
@@ -71,10 +82,13 @@ class TraceRows(Sequence[TraceRow]):
         """All values of the column ``name``."""
         return self._columns[COLUMNS.index(name)]
 
+    def fields(self, *names: str) -> Sequence[Sequence[Any]]:
+        """The columns ``names`` (default: all)."""
+        return [self.column(name) for name in names] if names else self._columns
+
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """The values of the columns ``names`` (default: all), row by row."""
-        chosen = [self.column(name) for name in names] if names else self._columns
-        return zip(*chosen, strict=True)
+        return zip(*self.fields(*names), strict=True)
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -88,8 +102,20 @@ class TraceRows(Sequence[TraceRow]):
     def __getitem__(self, index: slice) -> TraceRows: ...
     def __getitem__(self, index: int | slice) -> TraceRow | TraceRows:
         if isinstance(index, slice):
-            return TraceRows.from_columns(column[index] for column in self._columns)
+            blocks = self.blocks
+            if blocks is not None:
+                blocks = PromptBlocks(blocks.size, blocks.numbers[index])
+            return TraceRows.from_columns((column[index] for column in self._columns), blocks)
         return TraceRow._make(column[index] for column in self._columns)
+
+    def take(self, places: Sequence[int]) -> TraceRows:
+        """The rows at ``places``, in that order."""
+        blocks = self.blocks
+        if blocks is not None:
+            blocks = PromptBlocks(blocks.size, [blocks.numbers[place] for place in places])
+        return TraceRows.from_columns(
+            ([column[place] for place in places] for column in self._columns), blocks
+        )
 
     def __repr__(self) -> str:
         return f"<TraceRows: {len(self)} rows>"
@@ -98,6 +124,7 @@ class TraceRows(Sequence[TraceRow]):
 COLUMNS = TraceRow._fields
 _WIDTH = len(COLUMNS)
 _DEADLINE, _ARRIVAL = COLUMNS.index("deadline_us"), COLUMNS.index("arrival_time_us")
+_INPUT, _PREFIX = COLUMNS.index("input_tokens"), COLUMNS.index("prefix_length")
 
 _INT64 = range(-(2**63), 2**63)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -115,7 +142,8 @@ _BOOLEANS = {
 # A kind converts one cell, raising ValueError that says what is allowed, or a whole column.
 
 
-def _whole(cell: str) -> int:
+def whole_number(cell: str) -> int:
+    """A 64-bit whole number; ValueError, saying so, for any other text."""
     if _WHOLE.fullmatch(cell):
         value = int(cell) if len(cell) < 4000 else 2**63  # int() refuses absurd lengths
         if value in _INT64:
@@ -184,7 +212,7 @@ def _kind(name: str, annotation: Any) -> _Kind:
         return _trimmed, _few_values
     if annotation == "int":
         signed = name in ("request_id", "round_index") or (name.endswith("_time_us"))
-        return (_whole if signed else _count), _integers
+        return (whole_number if signed else _count), _integers
     if annotation == "bool":
         return _boolean, _few_values
     if annotation == "float":
@@ -201,61 +229,84 @@ _KINDS: tuple[_Kind, ...] = tuple(
 
 
 def parse_rows(content: bytes | str, source: str) -> TraceRows:
-    """The rows of the CSV text ``content``; the first record is skipped, whatever it holds.
+    """The rows of the CSV text ``content``; the first record is skipped, whatever it holds, unless
+    it names a column of blocks behind the others.
 
     Raises BlisError for the first wrong row: with ``source``, line, column, what stands there and
     what is allowed.
     """
     text = csv_text.normalize(content)
-    columns = _split_columns(text, source)
+    columns, size = _split_columns(text, source)
     if not columns:
         return TraceRows()
     try:
         values = [
-            bulk(convert, cells) for (convert, bulk), cells in zip(_KINDS, columns, strict=True)
+            bulk(convert, cells)
+            for (convert, bulk), cells in zip(_KINDS, columns[:_WIDTH], strict=True)
         ]
+        blocks = None
+        if size:
+            blocks = PromptBlocks(size, _few_values(parse_cell, columns[_WIDTH]))
     except ValueError:
         raise _first_error(text, source) from None
     if any(
         0 < deadline < arrival
         for deadline, arrival in zip(values[_DEADLINE], values[_ARRIVAL], strict=True)
+    ) or (
+        blocks
+        and any(
+            misfit(numbers, size, n_in + n_prefix)
+            for numbers, n_in, n_prefix in zip(
+                blocks.numbers, values[_INPUT], values[_PREFIX], strict=True
+            )
+        )
     ):
         raise _first_error(text, source)
-    return TraceRows.from_columns(values)
+    return TraceRows.from_columns(values, blocks)
 
 
-def _split_columns(text: str, source: str) -> list[Sequence[str]]:
-    """The cells of each column; no columns at all if there are no rows."""
+def _split_columns(text: str, source: str) -> tuple[list[Sequence[str]], int]:
+    """The cells of each column, no columns at all if there are no rows; and the tokens per block if
+    there is a column of blocks (the 28th), else 0."""
     if '"' not in text:
         lines = text.removesuffix("\n").split("\n")
+        size = block_size(lines[0].split(","), _WIDTH)
+        width = _WIDTH + (size > 0)
         del lines[0]
         # Without quotes, blank lines and surplus fields, cells of a column are equally spaced.
-        if lines and set(map(str.count, lines, repeat(","))) == {_WIDTH - 1}:
+        if lines and set(map(str.count, lines, repeat(","))) == {width - 1}:
             cells = ",".join(lines).split(",")
-            return [cells[i::_WIDTH] for i in range(_WIDTH)]
+            return [cells[i::width] for i in range(width)], size
     records = csv_text.split_records(text, source)
-    if next(records, None) is None:
+    header = next(records, None)
+    if header is None:
         raise BlisError(f"{source}: the file is empty; expected a header line")
+    size = block_size(header[1], _WIDTH)
+    width = _WIDTH + (size > 0)
     rows: list[list[str]] = []
     for line, fields in records:
-        if len(fields) < _WIDTH:
-            raise _short_row(source, line, len(rows) + 1, len(fields))
-        rows.append(fields[:_WIDTH])
-    return list(zip(*rows, strict=True))
+        if len(fields) < width:
+            raise _short_row(source, line, len(rows) + 1, len(fields), width)
+        rows.append(fields[:width])
+    return list(zip(*rows, strict=True)), size
 
 
-def _short_row(source: str, line: int, row: int, found: int) -> BlisError:
-    return BlisError(f"{source}, line {line} (row {row}): {found} columns instead of {_WIDTH}")
+def _short_row(source: str, line: int, row: int, found: int, width: int) -> BlisError:
+    return BlisError(f"{source}, line {line} (row {row}): {found} columns instead of {width}")
 
 
 def _first_error(text: str, source: str) -> BlisError:
     """The error of the first row that is wrong; there must be one."""
     records = csv_text.split_records(text, source)
-    next(records)
+    _, header = next(records)
+    size = block_size(header, _WIDTH)
     for row, (line, fields) in enumerate(records, start=1):
         where = f"{source}, line {line} (row {row})"
         values: list[Any] = []
-        for name, (convert, _), cell in zip(COLUMNS, _KINDS, fields, strict=False):
+        kinds = [(name, convert) for name, (convert, _) in zip(COLUMNS, _KINDS, strict=True)]
+        if size:
+            kinds.append((header[_WIDTH], parse_cell))
+        for (name, convert), cell in zip(kinds, fields, strict=False):
             try:
                 values.append(convert(cell))
             except ValueError as allowed:
@@ -265,6 +316,12 @@ def _first_error(text: str, source: str) -> BlisError:
                 f"{where}: deadline_us ({values[_DEADLINE]}) must not be before "
                 f"arrival_time_us ({values[_ARRIVAL]})"
             )
+        prompt_len = values[_INPUT] + values[_PREFIX]
+        if size and misfit(values[_WIDTH], size, prompt_len):
+            return BlisError(
+                f"{where}: {len(values[_WIDTH])} blocks of {size} tokens do not fit into a prompt"
+                f" of {prompt_len} (prefix_length + input_tokens)"
+            )
     raise AssertionError("bulk and single conversion disagree")
 
 
@@ -273,8 +330,9 @@ def _first_error(text: str, source: str) -> BlisError:
 
 def format_rows(rows: Iterable[TraceRow]) -> str:
     """The CSV text of ``rows``, header line included."""
-    header = ",".join(COLUMNS) + "\n"
     table = rows if isinstance(rows, TraceRows) else TraceRows(rows)
+    blocks = table.blocks
+    header = ",".join((*COLUMNS, blocks.column) if blocks else COLUMNS) + "\n"
     if not table:
         return header
     texts: list[Iterable[str]] = []
@@ -289,6 +347,8 @@ def format_rows(rows: Iterable[TraceRow]) -> str:
                 texts.append(_few_values(_format_share, cells))
             case _:
                 texts.append(_few_values(csv_text.quote, cells))
+    if blocks:
+        texts.append(map(format_cell, blocks.numbers))
     lines = map(",".join, zip(*texts, strict=True))
     return header + "\n".join(lines) + "\n"
 

@@ -7,17 +7,15 @@ the start of the workload, the others in whatever base the recorder used.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import attrs
 
-from blis_core.errors import BlisError
-from blis_core.files import atomic_write
+from blis_core.files import atomic_write, read_bytes
 from blis_core.structuring import load_yaml, structure
 from blis_core.trace.rows import TraceRow, TraceRows, format_rows, parse_rows
+from blis_core.yaml_writing import dump_yaml
 
 
 @attrs.frozen(kw_only=True)
@@ -68,8 +66,8 @@ class Trace(NamedTuple):
 
 def read_trace(header_path: str | os.PathLike[str], data_path: str | os.PathLike[str]) -> Trace:
     """Read both files of a trace. Raises BlisError that names file, row and column."""
-    header = parse_header(_read(header_path), os.fspath(header_path))
-    return Trace(header, parse_rows(_read(data_path), os.fspath(data_path)))
+    header = parse_header(read_bytes(header_path), os.fspath(header_path))
+    return Trace(header, parse_rows(read_bytes(data_path), os.fspath(data_path)))
 
 
 def write_trace(prefix: str, header: TraceHeader, rows: Iterable[TraceRow]) -> None:
@@ -89,37 +87,10 @@ _ALWAYS = ("trace_version", "time_unit", "mode", "warm_up_requests")
 
 def format_header(header: TraceHeader) -> str:
     """The YAML text of ``header``, with 4 blanks of indentation."""
-    lines: list[str] = []
+    document: dict[str, Any] = {}
     for name, value in attrs.asdict(header, recurse=False).items():
         if isinstance(value, (ServerInfo, NetworkInfo)):
-            items = [(k, v) for k, v in attrs.asdict(value).items() if v]
-            lines.append(f"{name}:" if items else f"{name}: {{}}")
-            lines += [f"    {k}: {_yaml_scalar(v)}" for k, v in items]
+            document[name] = {k: v for k, v in attrs.asdict(value).items() if v}
         elif name in _ALWAYS or value or value == 0:
-            lines.append(f"{name}: {_yaml_scalar(value)}")
-    return "\n".join(lines) + "\n"
-
-
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+-]*(:[A-Za-z0-9_./+-]+)*")
-_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null"))
-
-
-def _yaml_scalar(value: Any) -> str:
-    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in _WORDS):
-        return '"' + "".join(map(_yaml_character, value)) + '"'
-    return str(value)
-
-
-def _yaml_character(c: str) -> str:
-    """``c`` inside double quotes."""
-    code = ord(c)
-    if 0x20 <= code < 0x7F:
-        return "\\" + c if c in '"\\' else c
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _read(path: str | os.PathLike[str]) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as problem:
-        raise BlisError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
+            document[name] = value
+    return dump_yaml(document)

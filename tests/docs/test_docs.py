@@ -149,6 +149,17 @@ def test_every_option_is_documented(config):
     assert [spec.flag for spec in options_of(config) if f"`{spec.flag}`" not in page] == []
 
 
+def test_every_option_of_the_other_commands_is_documented():
+    page = TEXTS["docs/reference/options.md"]
+    commands = list(generate._other_commands())
+    assert {command.name for command in commands} >= {"calibrate", "compose", "preset", "azure"}
+    for command in commands:
+        section = page.partition(f"\n## {generate._command_path(command)}\n")[2]
+        section = section.partition("\n## ")[0]
+        missing = [param.opts[0] for param in command.params if f"`{param.opts[0]}`" not in section]
+        assert missing == []
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_hook_and_built_in_name_is_documented(kind):
     assert f"`{KINDS[kind].hook}`" in ALL

@@ -9,6 +9,7 @@ import pytest
 from blis_core import plugins, testing
 from blis_core.api import (
     AdmissionSetup,
+    ImportSetup,
     KVSetup,
     LengthSetup,
     PriorityPolicy,
@@ -19,6 +20,7 @@ from blis_core.registry import KINDS
 from blis_core.testing import (
     AdmissionPolicyTests,
     ArrivalSamplerTests,
+    ImporterTests,
     KVStoreTests,
     LengthSamplerTests,
     RoutingPolicyTests,
@@ -141,6 +143,23 @@ class TestScalingEngines(Named, ScalingEngineTests):
 class TestScalingActuators(Named, ScalingActuatorTests):
     def make(self, setup: ScalingSetup):
         return make("autoscaler-actuator", self.name, setup)
+
+
+RECORDINGS = {
+    "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    "2024-05-01 10:00:01.5000000,300,20\n2024-05-01 10:00:00.2500000,40,5\n",
+    "mooncake": '{"timestamp": 0, "input_length": 700, "output_length": 9, "hash_ids": [0, 1]}\n'
+    '{"timestamp": 5, "input_length": 1300, "output_length": 3, "hash_ids": [0, 2, 3]}\n',
+}
+
+
+@pytest.mark.parametrize("name", core("importer"))
+class TestImporters(Named, ImporterTests):
+    def make(self, setup: ImportSetup):
+        return make("importer", self.name, setup)
+
+    def sample(self):
+        return RECORDINGS[self.name]
 
 
 def test_each_kind_has_a_class():

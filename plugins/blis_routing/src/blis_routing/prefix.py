@@ -6,7 +6,7 @@ blis_core.kv.chains), computed once per request, so nothing here is paid per tok
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from blis_core.api import Scorer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy.typing as npt
 
     from blis_core.api import FleetView, Request
@@ -43,48 +45,75 @@ class PrefixAffinity(Scorer):
 
     def __init__(self) -> None:
         self._recent: dict[str, OrderedDict[int, None]] = {}
-        self._holders: dict[int, set[str]] = {}  # key -> instances that remember it
+        self._bits: dict[str, int] = {}  # instance -> its bit in the masks
+        self._holders: dict[int, int] = {}  # key -> mask of the instances that remember it
         self._keys: list[int] = []
-        self._ids: tuple[str, ...] = ()
+        self._matched: dict[int, int] = {}
+        self._ids: Sequence[str] = ()
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
         """Leading blocks remembered / all full blocks of the prompt."""
         keys = self._keys = list(fleet.prompt_keys(request))
-        ids = self._ids = tuple(fleet.ids)
+        ids = self._ids = fleet.ids
         scores = np.zeros(len(ids))
-        if not keys:
-            return scores
-        left = self._holders.get(keys[0], set()).intersection(ids)
-        matched = dict.fromkeys(left, len(keys))
+        self._matched = matched = self._match(keys)
+        if matched:
+            bits = self._bits
+            for position, name in enumerate(ids):
+                scores[position] = matched.get(bits.get(name, 0), 0) / len(keys)
+        return scores
+
+    def _match(self, keys: list[int]) -> dict[int, int]:
+        """Bits of the instances that remember the first key -> number of leading keys that they
+        remember."""
+        holders = self._holders.get
+        left = holders(keys[0], 0) if keys else 0
+        matched: dict[int, int] = {}
         for depth, key in enumerate(keys):
             if not left:
-                break
-            here = self._holders.get(key, set())
-            for name in left - here:
-                matched[name] = depth
-            left &= here
-        for position, name in enumerate(ids):
-            if name in matched:
-                scores[position] = matched[name] / len(keys)
-        return scores
+                return matched
+            lost = left & ~holders(key, 0)
+            if lost:
+                left -= lost
+                matched.update(dict.fromkeys(_single_bits(lost), depth))
+        matched.update(dict.fromkeys(_single_bits(left), len(keys)))
+        return matched
 
     def routed(self, request: Request, index: int) -> None:
         """Remember the prompt's blocks, from the first to the last."""
         name = self._ids[index]
-        recent = self._recent.setdefault(name, OrderedDict())
-        holders = self._holders
-        for key in self._keys:
+        recent = self._recent.get(name)
+        if recent is None:
+            recent = self._recent[name] = OrderedDict()
+            self._bits[name] = 1 << len(self._bits)
+        bit = self._bits[name]
+        holders, room = self._holders, self.capacity - len(recent)
+        keys = self._keys
+        known = self._matched.get(bit, 0)
+        deque(map(recent.move_to_end, keys[:known]), 0)  # the cheapest loop there is
+        for key in keys[known:]:
             if key in recent:
                 recent.move_to_end(key)
                 continue
-            if len(recent) >= self.capacity:
+            if room > 0:
+                room -= 1
+            else:
                 forgotten, _ = recent.popitem(last=False)
-                remaining = holders[forgotten]
-                remaining.discard(name)
-                if not remaining:
+                remaining = holders[forgotten] & ~bit
+                if remaining:
+                    holders[forgotten] = remaining
+                else:
                     del holders[forgotten]
             recent[key] = None
-            holders.setdefault(key, set()).add(name)
+            holders[key] = holders.get(key, 0) | bit
+
+
+def _single_bits(mask: int) -> Iterator[int]:
+    """The powers of two that ``mask`` is the sum of."""
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask -= bit
 
 
 class NoHitLru(Scorer):
