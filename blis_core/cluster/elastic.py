@@ -54,7 +54,8 @@ class FleetEvent(NamedTuple):
     time: int
     """us."""
     what: str
-    """placed, no room, ready, draining, terminated, node ordered, node ready, node draining."""
+    """placed, no room, given up, ready, draining, terminated, node ordered, node ready, node
+    draining."""
     name: str
     """The instance or node."""
     detail: str = ""
@@ -170,7 +171,7 @@ class ElasticFleet(ScalableCluster):
             return
         self.cluster.fleet.sync(self.now)
         if self._leaving:
-            for unit in self._leaving:
+            for unit in sorted(self._leaving, key=lambda unit: unit.ends_at):
                 if unit.ends_at < self.now:
                     self._end(unit, unit.ends_at)
             self._leaving = [unit for unit in self._leaving if unit.state is State.DRAINING]
@@ -273,6 +274,7 @@ class ElasticFleet(ScalableCluster):
         """
         if instance_id in self.pending:
             self.pending.remove(instance_id)
+            self._note("given up", instance_id)
             return
         unit = self._by_name.get(instance_id)
         if unit is None:

@@ -392,7 +392,10 @@ class Cluster:
     def return_to_entrance(self, requests: Iterable[Request], now: int) -> None:
         """Let requests that have left an instance arrive once more, at the present instant."""
         due = now + self._admission_latency
-        self._to_admit.extend((due, request) for request in requests)
+        for request in requests:
+            if self.tenants is not None:
+                self.tenants.ended(request)
+            self._to_admit.append((due, request))
 
     def give_up(self, requests: Iterable[Request]) -> None:
         """Count requests that went with their instance."""

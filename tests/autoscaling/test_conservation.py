@@ -69,6 +69,7 @@ def policies(draw):
     else:
         events = [event for event in events if "drain" in event]
     policy["fleet_events"] = events
+    policy["tenant_budgets"] = {"t": 0.5}
     return policy
 
 
@@ -76,6 +77,7 @@ def policies(draw):
 def workloads(draw):
     wanted = requests(draw(st.integers(1, 30)), draw(st.sampled_from([1, 300, 2500])), 12)
     for request in wanted:
+        request.tenant = "t"
         if draw(st.integers(0, 3)) == 0:
             request.deadline = request.arrival + draw(st.integers(1, 40_000))
     return wanted
@@ -137,6 +139,7 @@ def test_nothing_is_lost(policy, wanted, blocks, horizon, flow_control):
         for index in range(len(cluster.instances)):
             cluster.fleet.update(index)
         assert not cluster.fleet.in_flight.any()
+        assert cluster.tenants._in_flight.get("t", 0) == 0
     if fleet.pools is not None:
         held = sum(unit.degree for unit in fleet.units if unit.ended_at < 0)
         total = sum(
