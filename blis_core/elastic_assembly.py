@@ -214,7 +214,7 @@ def plan_events(plan: FleetPlan, fleet: ElasticFleet) -> None:
 
 
 def warn_of_labels(plan: FleetPlan, deployment: Deployment) -> None:
-    """Reference quirk 07-12: GPU types of pools change labels and costs, nothing else."""
+    """Reference quirk 07-Q12: GPU types of pools change labels and costs, nothing else."""
     others = sorted(
         {p.gpu_type for p in plan.pools if not p.apply_hardware and p.gpu_type != deployment.gpu}
     )

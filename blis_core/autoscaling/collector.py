@@ -18,7 +18,7 @@ class RoutableCollector(ScalingCollector):
     """Routable instances of known model and GPU, models in order of their names.
 
     An instance that is still loading is not seen, so a shortage is reported until it is ready:
-    reference quirk 07-16.
+    reference quirk 07-Q16.
     """
 
     def __init__(self, setup: ScalingSetup) -> None:

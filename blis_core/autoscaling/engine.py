@@ -27,7 +27,7 @@ class UnlimitedEngine(ScalingEngine):
     """One instance at a time: the cheapest variant up, the dearest down.
 
     Only variants that have instances count, and whether there is room for one more does not:
-    reference quirk 07-19.
+    reference quirk 07-Q19.
     """
 
     def __init__(self, setup: ScalingSetup) -> None:

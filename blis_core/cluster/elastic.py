@@ -305,7 +305,7 @@ class ElasticFleet(ScalableCluster):
         if policy is None and unit.idle:
             stirs = unit.instance.stirs(self.now)
             if stirs < unit.instance.enters:
-                unit.ends_at = stirs  # judged by its next event: reference quirk 07-17
+                unit.ends_at = stirs  # judged by its next event: reference quirk 07-Q17
         if unit.ends_at == NEVER:
             self._watch(unit, overlook_entering=policy is None)
         self._leaving.append(unit)

@@ -67,7 +67,7 @@ class LifecycleSetup:
     """What the time to their first token is multiplied by; finite, at least 1."""
     drain_policy: DrainPolicy | None = None
     """Of instances that the autoscaler takes away. None: they only get no more requests, and an
-    idle one keeps its GPUs to the end (reference quirk 07-18)."""
+    idle one keeps its GPUs to the end (reference quirk 07-Q18)."""
 
 
 class Unit:

@@ -415,7 +415,7 @@ class Cluster:
         """No arrival is to come and no request is in flight, as of the last ``fleet.sync``.
 
         What waits at the gateway or is on its way to an instance is overlooked: reference quirk
-        07-15.
+        07-Q15.
         """
         return self.arrivals.time == NEVER and not self.fleet.in_flight.any()
 

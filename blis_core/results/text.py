@@ -90,7 +90,7 @@ def anomaly_section(found: Anomalies, *, replay: bool) -> Iterator[str]:
         yield f"Gateway Queue Depth (horizon): {found.gateway_depth}"
     if not replay and found.gateway_shed > 0:
         yield f"Gateway Queue Shed: {found.gateway_shed}"
-    if found.lost_in_drain > 0:  # a count that the reference does not keep (07-20)
+    if found.lost_in_drain > 0:  # a count that the reference does not keep (07-Q20)
         yield f"Lost in Drain: {found.lost_in_drain}"
 
 

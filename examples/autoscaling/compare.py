@@ -25,7 +25,7 @@ SERVICE = {
     "routing_policy": "least-loaded",
     "workload_spec": str(HERE / "spike.yaml"),
 }
-HEADINGS = ("fleet", "instances", "TTFT mean", "TTFT p99", "E2E p99", "GPU time", "cost")
+HEADINGS = ("fleet", "most instances", "TTFT mean", "TTFT p99", "E2E p99", "GPU time", "cost")
 
 
 def variants() -> Iterator[tuple[str, int, dict[str, Any]]]:

@@ -190,7 +190,7 @@ SCALED_DOWN = {
 @pytest.mark.parametrize(
     ("arrival", "deadline", "released"),
     [
-        (1, 0, -1),  # idle, and nothing to come: it keeps its GPUs (reference quirk 07-18)
+        (1, 0, -1),  # idle, and nothing to come: it keeps its GPUs (reference quirk 07-Q18)
         (1, 29_999, -1),  # its time limit has passed
         (1, 30_000, 30_000),  # the cluster acts first
         (1, 70_000, 70_000),  # an event, although nothing happens
@@ -198,7 +198,7 @@ SCALED_DOWN = {
         (27_000, 30_050, 30_050),
         (29_000, 0, 31_100),  # in prefill: its last step begins
         (29_950, 0, 32_050),  # on its way to the queue: the same
-        (30_000, 0, 30_000),  # just arrived: judged idle (reference quirk 07-17)
+        (30_000, 0, 30_000),  # just arrived: judged idle (reference quirk 07-Q17)
     ],
 )
 def test_what_releases_the_gpus_of_an_instance(arrival, deadline, released):
