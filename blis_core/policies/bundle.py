@@ -280,6 +280,8 @@ class PolicyBundle:
     """More models in the same cluster. A request goes to an instance of the model that it names."""
     fleet_events: tuple[FleetEventSection, ...] = ()
     """Planned changes of the fleet."""
+    fleet_in_replay: bool = False
+    """Whether `blis replay`, too, has the fleet of this file. Unknown to the Go program."""
 
 
 def load_bundle(path: str) -> PolicyBundle:

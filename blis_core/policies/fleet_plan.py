@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from blis_core import log
-from blis_core.config import RunConfig, SimulationConfig
+from blis_core.config import ReplayConfig, SimulationConfig
 from blis_core.policies.bundle import (
     AutoscalerSection,
     FleetEventSection,
@@ -31,16 +31,20 @@ class FleetPlan:
 
 
 def make_fleet_plan(config: SimulationConfig, bundle: PolicyBundle) -> FleetPlan | None:
-    """The plan of a run; None if its fleet is fixed. Warns of what has no effect."""
-    interval = getattr(config, "model_autoscaler_interval_us", None)
+    """The plan of a simulation; None if its fleet is fixed. Warns of what has no effect."""
+    interval = config.model_autoscaler_interval_us
     autoscaler = bundle.autoscaler
-    if not isinstance(config, RunConfig):
+    if isinstance(config, ReplayConfig) and not bundle.fleet_in_replay:
         ignored = _given(bundle)
         if autoscaler.interval_us > 0:
             ignored.append("autoscaler")
         if ignored:
-            log.warning(f"{bundle.source}: replay ignores {', '.join(ignored)}")
+            log.warning(
+                f"{bundle.source}: replay ignores {', '.join(ignored)}"
+                " (fleet_in_replay: true changes that)"
+            )
         return None
+    config.check_autoscaler()
     if autoscaler.interval_us == 0:
         # reference quirk 08-16: without an interval of its own the section does not count at all
         if autoscaler != AutoscalerSection() and interval:

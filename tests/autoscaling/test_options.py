@@ -318,6 +318,28 @@ def test_the_fleet_is_in_json_and_on_the_terminal(tmp_path, capsys, monkeypatch)
     assert f"Lost in Drain: {found['anomalies']['lost_in_drain']}" in text
 
 
+def test_replay_has_a_fleet_if_the_file_says_so(tmp_path, capsys):
+    trace = str(tmp_path / "t")
+    assert not main(
+        f"run --model {MODEL} --rate 40 --num-requests 60 --seed 3 --trace-output {trace}".split()
+    )
+    replay = {"model": MODEL, "num_instances": 2, "horizon": 60_000_000}
+    replay |= {"trace_header": f"{trace}.yaml", "trace_data": f"{trace}.csv"}
+    policy = {"node_pools": [pool()], "autoscaler": {"interval_us": 90_000}}
+    capsys.readouterr()
+    ignored = simulate(**replay, policy=policy, model_autoscaler_interval_us=0.5)
+    assert ignored.fleet is None
+    assert "policy: replay ignores node_pools, autoscaler (" in capsys.readouterr().err
+    policy["fleet_in_replay"] = True
+    counts = simulate(**replay, policy=policy)
+    assert [life.state for life in counts.fleet.instances] == ["draining", "active"]
+    assert counts.cluster.completed_requests == 60
+    off = simulate(**replay, policy=policy, model_autoscaler_interval_us=0.0)
+    assert (off.fleet.looks, off.cluster) == (0, ignored.cluster)
+    with pytest.raises(BlisError, match="--model-autoscaler-interval-us: must be 0"):
+        simulate(**replay, policy=policy, model_autoscaler_interval_us=0.5)
+
+
 def test_a_session_is_cut_when_its_instance_goes():
     events = [{"at_us": 300_000, "drain": "instance_0", "policy": "IMMEDIATE"}]
     results = simulate(
