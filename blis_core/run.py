@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from blis_core.config import SimulationConfig
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
+    from blis_core.workload.sessions import SessionManager
 
 
 def simulate(
@@ -279,15 +280,29 @@ def _simulate(
         gateway_shed=outcome.gateway_shed,
         drained=outcome.drained,
         fleet=report,
+        in_transit=outcome.in_transit,
         fitness_weights=fitness_weights,
         disaggregation=cluster.disaggregation,
         decisions=cluster.log,
-        sessions=sessions.counts() if sessions is not None else None,
+        sessions=_session_counts(sessions),
         generated=generated,
         workload_seed=workload_seed,
         resolution=list(deployment.resolution),
         config=config,
     )
+
+
+def _session_counts(sessions: SessionManager | None) -> dict[str, int]:
+    """What became of the sessions. The text does not show it, so a log line tells who was cut."""
+    if sessions is None:
+        return {}
+    counts = sessions.counts()
+    if counts["cut"]:
+        log.warning(
+            f"{counts['cut']} of {sum(counts.values())} sessions were cut: a request of theirs was"
+            " turned away, and what would have followed it never came"
+        )
+    return counts
 
 
 @contextmanager

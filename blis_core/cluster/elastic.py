@@ -202,7 +202,7 @@ class ElasticFleet(ScalableCluster):
         """All instances that were ever there, in order of construction."""
         self._settle()
         fleet = self.cluster.fleet
-        fleet.sync(self.now)
+        fleet.sync_blocks(self.now)
         size = fleet.chains.block_size
         if fleet.stale is not None:
             queued, used = fleet.stale["queue_depth"], fleet.stale["used_blocks"]
@@ -280,7 +280,7 @@ class ElasticFleet(ScalableCluster):
         if unit is None:
             raise BlisError(f"there is no instance {instance_id!r} to drain")
         self._settle()
-        self.cluster.fleet.sync(self.now)
+        self.cluster.fleet.sync_all(self.now)
         if unit.state is State.LOADING:
             self._end(unit, self.now)
             return

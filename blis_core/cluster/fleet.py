@@ -1,8 +1,9 @@
 """The fleet as policies see it: arrays over instances, as stale as the configuration says.
 
-Instances are advanced to the time of a decision only if something of them is read, and then only
-those that have anything to do before that time. So a decision costs vector operations over the
-fleet plus the steps that happened meanwhile, whatever the number of instances.
+An instance is advanced to the time of a decision only if something is read that may have changed
+meanwhile: counts of requests when one comes or goes, used KV blocks when a block is taken, caches
+when anything happens. So a decision costs vector operations over the fleet plus the changes since
+the last one, whatever the number of instances.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blis_core.contracts import FleetView, Request
-from blis_core.engine.instance import NEVER, Instance
+from blis_core.engine.instance import Instance
 
 if TYPE_CHECKING:
     from blis_core.contracts import FloatArray, IntArray
@@ -47,8 +48,14 @@ class Fleet:
         self.running = np.zeros(count, dtype=np.int64)
         self.used_blocks = np.zeros(count, dtype=np.int64)
         self.in_flight = np.zeros(count, dtype=np.int64)
-        self._due = np.full(count, _NEVER)
-        self._synced = 0  # no instance has an event before this time
+        self.lazy = False
+        """Whether instances may lag behind in steps that change no signal that anybody reads. Then
+        they may be advanced by this class only."""
+        self._blocks_read = refresh_interval > 0
+        self._due = np.full(count, _NEVER)  # no event before this time
+        self._signal_due = np.full(count, _NEVER)  # signals stay the same before this time
+        self._synced = 0  # all signals are up to this time
+        self._freeze_at = [0] * count  # when caches have yet to be frozen; 0 = done
         self._finished = [0] * count
         self.chains = chains
         self.routable: IntArray | None = None
@@ -85,6 +92,8 @@ class Fleet:
             setattr(self, name, np.append(getattr(self, name), 0))
         self.total_blocks = np.append(self.total_blocks, instance.store.total_blocks)
         self._due = np.append(self._due, _NEVER)
+        self._signal_due = np.append(self._signal_due, _NEVER)
+        self._freeze_at.append(0)
         if self.stale is not None:
             self.stale = {name: np.append(values, 0) for name, values in self.stale.items()}
         if self._delay:
@@ -104,19 +113,48 @@ class Fleet:
     # ------------------------------------------------------------------------------- changes
 
     def sync(self, now: int) -> None:
-        """Let every instance execute its events before ``now``."""
+        """Bring all signals up to the events before ``now``."""
         if now <= self._synced:
             return
         self._synced = now
+        for index in (self._signal_due < now).nonzero()[0].tolist():
+            self._advance(index, now)
+
+    def sync_blocks(self, now: int) -> None:
+        """The same, used KV blocks included: they are followed from the first call on."""
+        if not self._blocks_read:
+            self._blocks_read = True
+            self.sync_all(now)
+            np.copyto(self._signal_due, self._due)  # nobody has asked when blocks will change
+        self.sync(now)
+
+    def sync_all(self, now: int) -> None:
+        """Let every instance execute its events before ``now``."""
         for index in (self._due < now).nonzero()[0].tolist():
-            self.instances[index].advance(now)
-            self.update(index)
+            self._advance(index, now)
+
+    def _advance(self, index: int, now: int) -> None:
+        instance = self.instances[index]
+        if self._freeze_at[index]:
+            self._freeze(index)
+        instance.advance(now)
+        self.update(index)
+
+    def _freeze(self, index: int) -> None:
+        """Freeze a cache as it was when that was due."""
+        instance = self.instances[index]
+        instance.advance(self._freeze_at[index])
+        instance.store.freeze()
+        self._freeze_at[index] = 0
 
     def update(self, index: int) -> None:
         """Read instance ``index`` again, which has been advanced."""
         instance = self.instances[index]
-        due = instance.due
-        self._due[index] = due if due < NEVER else _NEVER
+        due = min(instance.due, _NEVER)
+        self._due[index] = self._signal_due[index] = due
+        if self.lazy and due < _NEVER:
+            change = instance.next_signal(blocks=self._blocks_read)
+            self._signal_due[index] = min(change, _NEVER)
         self.queue_depth[index] = instance.waiting.count
         self.running[index] = len(instance.batch.members)
         self.used_blocks[index] = instance.store.used_blocks
@@ -128,12 +166,27 @@ class Fleet:
     def inject(self, index: int, request: Request, now: int) -> None:
         """Route ``request`` to instance ``index``."""
         self.in_flight[index] += 1
+        if self._cache_read:
+            self._name_blocks(request)
         instance = self.instances[index]
         instance.inject(request, now)
         due = min(instance.due, _NEVER)
         self._due[index] = due
+        if self.lazy:  # who lags behind has changed no signal before now
+            due = max(due, now)
+        self._signal_due[index] = min(due, int(self._signal_due[index]))
         if due < self._synced:
             self._synced = due
+
+    def _name_blocks(self, request: Request) -> None:
+        """Give all blocks that ``request`` may bring into a cache their keys.
+
+        The instance would do so when it gets there. But then a later prompt could look new that
+        begins like this request, or like its output, which stands alone behind a whole prompt hit.
+        """
+        self.chains.keys(request)
+        if request.prompt_len % self.chains.block_size == 0:
+            self.chains.output_keys(request)
 
     def leave(self, index: int, count: int) -> None:
         """``count`` requests that had not finished have been taken from instance ``index``."""
@@ -142,6 +195,8 @@ class Fleet:
 
     def reserve(self, index: int, request: Request, now: int) -> bool:
         """Whether instance ``index`` had room for the transferred prompt of ``request``."""
+        if self._freeze_at[index]:
+            self._freeze(index)
         instance = self.instances[index]
         instance.advance(now)
         reserved = instance.reserve(request)
@@ -151,15 +206,18 @@ class Fleet:
     def inject_transferred(self, index: int, request: Request, now: int) -> None:
         """Route ``request``, for which there was room, to instance ``index``."""
         self.in_flight[index] += 1
+        if self._cache_read:
+            self._name_blocks(request)
         self.instances[index].inject_transferred(request, now)
         self.update(index)
+        self._synced = min(self._synced, int(self._due[index]))  # maybe a time-out in the past
 
     def build(self, now: int, members: IntArray | None = None) -> None:
         """A decision among ``members`` (None = all) is taken at ``now``: refresh what is due."""
         if self._delay and now - self._frozen_at >= self._delay:
-            self.sync(now)
-            for instance in self.instances:
-                instance.store.freeze()
+            self._freeze_at = [now] * len(self.instances)
+            if not self.lazy:
+                self._freeze_all()
             self._frozen_at = now
         if self.stale is not None:
             self.refresh(now, members)
@@ -174,7 +232,7 @@ class Fleet:
             mask[members] = True
             old &= mask
         if old.any():
-            self.sync(now)
+            self.sync_blocks(now)
             self._refreshed[old] = now
             for name, live in (
                 ("queue_depth", self.queue_depth),
@@ -183,6 +241,12 @@ class Fleet:
                 ("free_blocks", self.total_blocks - self.used_blocks),
             ):
                 self.stale[name][old] = live[old]
+
+    def _freeze_all(self) -> None:
+        for index, at in enumerate(self._freeze_at):
+            if at:
+                self._freeze(index)
+                self.update(index)
 
     def cached_blocks(
         self, request: Request, now: int, members: IntArray | None = None
@@ -196,10 +260,13 @@ class Fleet:
         instances = self.instances
         if members is not None:
             instances = [instances[index] for index in members.tolist()]
+        if not (keys.head or request.assigned) and keys.private:
+            return np.zeros(len(instances), dtype=np.int64)  # nobody had such a prompt before
         if self._delay:
+            self._freeze_all()
             counts = [i.store.match_frozen(keys, blocks) for i in instances]
         else:
-            self.sync(now)
+            self.sync_all(now)
             counts = [len(i.store.match(keys, blocks)) for i in instances]
         return np.array(counts, dtype=np.int64)
 
@@ -239,7 +306,10 @@ class Snapshot(FleetView):
         if fleet.stale is not None:
             signal = fleet.stale[name]
         else:
-            fleet.sync(self._now)
+            if name == "used_blocks":
+                fleet.sync_blocks(self._now)
+            else:
+                fleet.sync(self._now)
             signal = getattr(fleet, name)
         return signal if members is None else signal[members]
 

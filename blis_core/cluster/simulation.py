@@ -58,8 +58,8 @@ class ClusterOutcome:
         """Requests that waited at the gateway when the simulation ended."""
         self.drained = 0
         """Waiting requests that went with an instance drained at once."""
-        self.unfinished = 0
-        """Requests that had arrived, but were on their way to an instance, at the horizon."""
+        self.in_transit = 0
+        """Requests that were on their way to a wait queue when the simulation ended."""
         self.follow_ups: list[Request] = []
         """Requests that sessions added, in order of creation."""
 
@@ -169,7 +169,8 @@ class Cluster:
         for instance in self.instances:
             instance.advance()
         outcome = self.outcome
-        outcome.unfinished = len(self._to_admit) + len(self._to_route)
+        outcome.in_transit = len(self._to_admit) + len(self._to_route)
+        outcome.in_transit += sum(instance.entering for instance in self.instances)
         if self._gateway is not None:
             outcome.gateway_depth = len(self._gateway.queue)
 
@@ -207,6 +208,7 @@ class Cluster:
         return time if time <= self._horizon else NEVER
 
     def _run_open(self, arrivals: Arrivals) -> None:
+        self.fleet.lazy = True
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
 

@@ -134,6 +134,11 @@ class Instance:
             due = self._timeouts[0][0]
         return due
 
+    @property
+    def entering(self) -> int:
+        """Requests that have been injected and have not reached the wait queue yet."""
+        return len(self._entering)
+
     def inject(self, request: Request, time: int) -> None:
         """The request arrives here at ``time`` (not before its own arrival)."""
         request.assigned = self.name
@@ -256,7 +261,7 @@ class Instance:
             metrics.requests = [r for r in metrics.requests if id(r) not in gone]
             for request in taken:
                 metrics.input_tokens -= request.prompt_len
-                request.assigned, request.engine = "", None
+                request.engine = None
                 request.ttft = request.scheduling_delay = -1
                 request.itl_sum = request.itl_count = 0
         return taken
@@ -341,11 +346,16 @@ class Instance:
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
-        pending = bool(self._entering) or any(
-            entry[2].state is not COMPLETED for entry in self._timeouts
-        )
-        if not pending and self._horizon == MAX_INT64:
+        if self._nothing_else_comes():
             self._guard.preempted_alone(request, hit, target, self.store)
+
+    def _nothing_else_comes(self) -> bool:
+        """Whether neither an event that is pending nor the horizon can end what goes on."""
+        return (
+            self._horizon == MAX_INT64
+            and not self._entering
+            and all(entry[2].state is COMPLETED for entry in self._timeouts)
+        )
 
     def _done(self, request: Request, now: int, tick: int) -> None:
         """``request`` ended in the event at ``now``, as of ``tick``."""
@@ -363,6 +373,8 @@ class Instance:
             self._next_step = NEVER  # everybody it was meant for has timed out
             return
         chunks, admitted = self._formation.form(now)
+        if not batch.members and self._nothing_else_comes():
+            self._guard.nobody_runs(self.log.steps, waiting.count, store)
         prefills = [PrefillChunk(m.progress, n, m.request.prompt_len) for m, n in chunks]
         # in its first step a request counts as having no context, cached prefix or not: the
         # reference sets its progress only when the step has been executed
@@ -477,6 +489,29 @@ class Instance:
         plan, k = self._planned(now, steps)
         k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
         return min(change, int(plan.ends[k - 1]) if k else plan.start)
+
+    def next_signal(self, *, blocks: bool) -> int:
+        """A time before which no request can end, and queue and batch keep their lengths.
+
+        With ``blocks`` the used KV blocks stay the same, too. NEVER if nothing is pending.
+        """
+        if not blocks:
+            return self.next_change()
+        groups, step = self.batch.groups, self.log.steps
+        size = len(groups)
+        quiet = 0  # coming steps in which no decode takes a block
+        while quiet < size and not groups[(step + quiet) % size]:
+            quiet += 1
+        if not quiet:
+            return self.due
+        change = self.next_change()
+        plan, start = self._plan, self._next_step
+        if start >= change:
+            return change
+        if plan is None or plan.version != self.batch.version:
+            return start
+        k = step + quiet - plan.first
+        return min(change, int(plan.ends[k - 1])) if k <= len(plan.ends) else change
 
     def _reach(self, steps: int) -> int:
         """How many of the next ``steps`` decode steps find the KV blocks that they need."""

@@ -51,6 +51,7 @@ def document(results: Results) -> dict[str, Any]:
         "jain_fairness_index": results.jain,
         "trace": attrs.asdict(results.trace) if results.trace is not None else None,
         "sessions": results.sessions,
+        "in_transit": results.in_transit,
     }
 
 

@@ -250,6 +250,8 @@ class Results:
     """If weights were given."""
     trace: TraceSummary | None = None
     """If decisions were recorded."""
+    in_transit: int = 0
+    """Requests that were on their way to a wait queue when the simulation ended."""
     sessions: dict[str, int] = attrs.field(factory=dict)
     """Closed-loop sessions by what became of them, if there were any: active, completed,
     cancelled, budget-exhausted, horizon-interrupted, cut (a request of theirs was turned away)."""

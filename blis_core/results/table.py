@@ -109,6 +109,7 @@ def _headline(results: Results) -> RenderableType:
     # those that never reached an instance were requests, too
     injected = cluster.injected_requests + found.rejected_admission + found.rejected_routing
     injected += found.gateway_shed + found.gateway_depth + found.lost_in_drain
+    injected += results.in_transit
     name = results.config.model if results.config is not None else "Simulation"
     return Text.assemble(
         (name, "bold"),
@@ -177,6 +178,7 @@ def _troubles(results: Results) -> list[tuple[str, ...]]:
         ("Shed at the gateway", found.gateway_shed),
         ("Lost in drain", found.lost_in_drain),
         ("Still waiting at the gateway", found.gateway_depth),
+        ("On their way to an instance at the end", results.in_transit),
         ("Still queued at the end", cluster.still_queued),
         ("Still running at the end", cluster.still_running),
         ("Priority inversions", found.priority_inversions),

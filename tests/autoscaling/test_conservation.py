@@ -119,8 +119,7 @@ def test_nothing_is_lost(policy, wanted, blocks, horizon, flow_control):
         + outcome.unroutable
         + outcome.drained
         + outcome.gateway_depth
-        + outcome.unfinished
-        + entering
+        + outcome.in_transit
     )
     # each request is with one instance at most
     ids = [request.id for m in metrics for request in m.requests]

@@ -40,3 +40,30 @@ def test_every_session_is_accounted_for(tmp_path):
 
 def test_nothing_is_said_without_sessions():
     assert simulate(model="qwen/qwen3-14b", num_requests=2).sessions == {}
+
+
+def test_a_warning_tells_it_where_the_text_does_not(tmp_path, capsys):
+    run(tmp_path)
+    assert "sessions were cut" not in capsys.readouterr().err
+    counts = run(tmp_path, admission_policy="token-bucket", token_bucket_capacity=100.0).sessions
+    told = f"{counts['cut']} of {sum(counts.values())} sessions were cut"
+    assert told in capsys.readouterr().err
+
+
+def test_who_is_on_the_way_at_the_horizon_is_counted():
+    """At admission, at routing, and on the way into a wait queue."""
+    for latencies in ({}, {"admission_latency": 700_000}, {"routing_latency": 700_000}):
+        results = simulate(
+            model="qwen/qwen3-14b",
+            rate=20.0,
+            num_requests=40,
+            horizon=1_000_000,
+            latency_model="blackbox",
+            alpha_coeffs=[200_000.0, 0.0, 0.0],
+            beta_coeffs=[5000.0, 20.0, 50.0],
+            total_kv_blocks=2000,
+            **latencies,
+        )
+        arrived = 20  # at 50 ms, 100 ms and so on, up to the horizon
+        assert results.in_transit > 0
+        assert results.cluster.injected_requests + results.in_transit == arrived

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blis_core.engine.formation import Limits
+from blis_core.errors import BlisError
 from tests.engine.compare import expected, naive, outcome, product
 from tests.engine.regression import ContextSensitive, Regression
 
@@ -82,3 +85,52 @@ def test_runs_and_interruptions_leave_no_trace(scenario, cuts):
     whole = outcome(*product(requests, latency, **options))
     assert whole == outcome(*product(requests, latency, cuts=sorted(cuts), **options))
     assert whole == outcome(*product(requests, latency, fast_forward=False, **options))
+
+
+def crowd(seed, blocks):
+    """Requests of which each fits, but that get in each other's way."""
+    rng = Random(seed)
+    words = lambda n: [rng.randrange(1_000_000) for _ in range(n)]  # noqa: E731
+    prefix, requests, now = words(rng.randrange(3, 8)), [], 0
+    for i in range(rng.randrange(4, 14)):
+        now += rng.choice([0, 0, 10, 200])
+        prompt = (prefix if rng.random() < 0.6 else []) + words(rng.randrange(1, 4))
+        if len(prompt) < blocks:
+            output = words(rng.randrange(1, blocks - len(prompt) + 1))
+            requests.append((f"r{i}", now, prompt, output, 0, len(output)))
+    return requests
+
+
+BLOCKED = [
+    ("r0", 210, [101, 102, 103], [1, 2, 3], 0, 3),
+    ("r1", 210, [111, 112, 113], [4], 0, 1),
+    ("r2", 210, [91, 92, 93, 94, 95, 96, 121, 122], [5], 0, 1),
+    ("r3", 220, [91, 92, 93, 94, 95, 96, 131], [6], 0, 1),
+    ("r4", 230, [141, 142, 143], [11, 12, 13, 14, 15], 0, 5),
+    ("r5", 430, [151, 152], [16], 0, 1),
+    ("r6", 430, [91, 92, 93, 94, 95, 96, 161, 162], [17], 0, 1),
+    ("r7", 430, [171], [21, 22, 23, 24, 25], 0, 5),
+    ("r8", 630, [181, 182], [26, 27], 0, 2),
+]
+"""The last ones of these wait for blocks that one of them holds."""
+
+
+@pytest.mark.parametrize(
+    ("requests", "blocks", "complaint"),
+    [(crowd(134, 12), 12, "preempt each other"), (BLOCKED, 8, "none can be admitted")],
+    ids=["preempted in turn", "not admitted"],
+)
+def test_requests_that_keep_each_other_from_finishing_are_an_error(requests, blocks, complaint):
+    """With an end in sight it goes on as in the reference, without one it stops."""
+    options = {
+        "blocks": blocks,
+        "size": 1,
+        "limits": Limits(max_running=8, max_tokens=10, long_prefill=0, max_model_len=0),
+        "tier": (200, 100.0, 5),
+    }
+    with pytest.raises(BlisError, match=complaint):
+        product(requests, Regression(), **options)
+    options["horizon"] = 30_000
+    assert outcome(*product(requests, Regression(), **options)) == expected(
+        *naive(requests, Regression(), **options)
+    )
