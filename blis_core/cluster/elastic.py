@@ -303,9 +303,8 @@ class ElasticFleet(ScalableCluster):
             self._end(unit, self.now)
             return
         if policy is None and unit.idle:
-            stirs = unit.instance.stirs(self.now)
-            if stirs < unit.instance.enters:
-                unit.ends_at = stirs  # judged by its next event: reference quirk 07-Q17
+            # judged by its next event: reference quirk 07-Q17
+            unit.ends_at = unit.instance.stirs(self.now)
         if unit.ends_at == NEVER:
             self._watch(unit, overlook_entering=policy is None)
         self._leaving.append(unit)

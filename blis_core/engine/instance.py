@@ -223,23 +223,23 @@ class Instance:
         return self._entering[0][0] if self._entering else NEVER
 
     def stirs(self, now: int) -> int:
-        """First event at ``now`` or later, apart from joins, of an instance that is idle.
+        """First event at ``now`` or later that finds an idle instance still idle; NEVER if none.
 
-        Idle = nobody waits or runs. It is an arrival at this instant, the end of its last step, a
+        Idle = nobody waits or runs. It is an arrival at this instant, the end of the last step, a
         step that is due for those who have timed out, or the time limit of a request that has
-        completed, which is an event although nothing happens; NEVER if none of these is to come.
+        completed, which is an event although nothing happens. An arrival comes before all joins of
+        the wait queue at the same instant, the others come after them.
         """
         if self._arrived >= now:
             return self._arrived
         stirs = self._next_step
         if self._clock >= now:
             stirs = min(stirs, self._clock)
+        last = min(stirs, self._horizon + 1)
         for request in self.metrics.requests:
-            if request.state is COMPLETED and now <= request.deadline < min(
-                stirs, self._horizon + 1
-            ):
-                stirs = request.deadline
-        return stirs
+            if request.state is COMPLETED and now <= request.deadline < last:
+                last = stirs = request.deadline
+        return stirs if stirs < self.enters else NEVER
 
     def take_waiting(self, *, to_go_on: bool) -> list[Request]:
         """Remove all waiting requests, in the order of the queue.

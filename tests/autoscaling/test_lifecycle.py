@@ -213,6 +213,15 @@ def test_what_releases_the_gpus_of_an_instance(arrival, deadline, released):
     assert life.gpu_seconds == pytest.approx((min(released, end) if released >= 0 else end) / 1e6)
 
 
+def test_an_instance_that_has_just_been_sent_a_request_is_judged_idle_without_queueing_too():
+    one, other = requests(2, 0, 2)
+    one.arrival, other.arrival = 30_000, 30_001
+    results = run(SCALED_DOWN, [one, other], alpha_coeffs=(0.0, 0.0, 0.0))
+    assert one.assigned == "instance_0"
+    assert results.fleet.instances[0].released_us == 30_000
+    assert results.cluster.completed_requests == 2
+
+
 def test_a_drained_node_goes_when_its_last_instance_goes():
     policy = {
         "node_pools": [POOL],
