@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from blis_core import log
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.disaggregation import Disaggregation
@@ -25,6 +27,51 @@ from blis_core.policies.scorers import make_scorers
 from blis_core.pool_deployment import PoolDeployments
 from blis_core.rng import PartitionedRandom
 
+if TYPE_CHECKING:
+    from blis_core.autoscaling.autoscaler import Autoscaler
+    from blis_core.cluster.elastic import ElasticFleet
+    from blis_core.policies.fleet_plan import FleetPlan
+
+
+class Assembled(NamedTuple):
+    """A cluster before its first event, and what changes its fleet."""
+
+    cluster: Cluster
+    fleet: ElasticFleet | None = None
+    """None: the fleet is fixed."""
+    autoscaler: Autoscaler | None = None
+
+
+class InstanceMaker:
+    """Makes instances, which share latency models and the table of chains."""
+
+    def __init__(
+        self, config: SimulationConfig, policies: Policies, chains: ChainTable, horizon: int
+    ) -> None:
+        self._config = config
+        self._policies = policies
+        self._chains = chains
+        self._horizon = horizon
+        self._store = _kv_store(config)
+        self._shared: dict[int, tuple[LatencyModel, KVSetup]] = {}
+
+    def __call__(self, name: str, deployment: Deployment) -> Instance:
+        """A new instance; ``deployment`` must outlive the maker."""
+        shared = self._shared.get(id(deployment))
+        if shared is None:
+            setup = _kv_setup(self._config, deployment)
+            shared = self._shared[id(deployment)] = deployment.latency_model(), setup
+        latency, setup = shared
+        return Instance(
+            name,
+            latency=latency,
+            store=get_registry().create("kv-store", self._store, setup),
+            chains=self._chains,
+            scheduler=self._policies.make_scheduler(),
+            limits=deployment.limits,
+            horizon=self._horizon,
+        )
+
 
 def build_cluster(
     config: SimulationConfig,
@@ -36,7 +83,23 @@ def build_cluster(
     pools: PoolDeployments | None = None,
     keep_decisions: bool = False,
 ) -> Cluster:
-    """The cluster that ``config`` describes, before its first event.
+    """The cluster that ``config`` describes, before its first event; see ``assemble``."""
+    return assemble(
+        config, deployment, policies, horizon, seed, pools=pools, keep_decisions=keep_decisions
+    ).cluster
+
+
+def assemble(
+    config: SimulationConfig,
+    deployment: Deployment,
+    policies: Policies,
+    horizon: int,
+    seed: int,
+    *,
+    pools: PoolDeployments | None = None,
+    keep_decisions: bool = False,
+) -> Assembled:
+    """The cluster that ``config`` describes, before its first event, with what changes it.
 
     ``deployment`` is that of instances that belong to none of ``pools``.
 
@@ -51,28 +114,15 @@ def build_cluster(
     ]
     cache_read = any(s.reads_cache for each in (scorers, *pool_scorers) for s, _ in each)
     chains = ChainTable(deployment.block_size)
+    make = InstanceMaker(config, policies, chains, horizon)
     kinds = [deployment] * config.num_instances
     if pools is not None:
         prefill, decode = config.prefill_instances, config.decode_instances
         kinds[:prefill] = [pools.prefill] * prefill
         kinds[prefill : prefill + decode] = [pools.decode] * decode
-    store = _kv_store(config)
-    latency: dict[int, LatencyModel] = {}
-    instances = []
-    for i, kind in enumerate(kinds):
-        if id(kind) not in latency:
-            latency[id(kind)] = kind.latency_model()
-        instances.append(
-            Instance(
-                f"instance_{i}",
-                latency=latency[id(kind)],
-                store=registry.create("kv-store", store, _kv_setup(config, kind)),
-                chains=chains,
-                scheduler=policies.make_scheduler(),
-                limits=kind.limits,
-                horizon=horizon,
-            )
-        )
+    deployed = [(f"instance_{i}", kind) for i, kind in enumerate(kinds)]
+    plan = policies.fleet
+    instances = [make(name, kind) for name, kind in deployed] if plan is None else []
     random = PartitionedRandom(seed)
     routing = registry.create(
         "routing-policy",
@@ -83,7 +133,7 @@ def build_cluster(
     if policies.tenant_budgets is not None:
         tenants = TenantBudgets(
             policies.tenant_budgets,
-            instances=config.num_instances,
+            instances=num_instances(config, policies),
             max_running=config.max_num_running_reqs,
             priorities=policies.slo_priorities,
         )
@@ -112,7 +162,49 @@ def build_cluster(
     )
     if pools is not None:
         _disaggregate(cluster, config, pools, policies, routing, pool_scorers, random)
-    return cluster
+    if plan is None:
+        return Assembled(cluster)
+    return _make_elastic(
+        cluster, config, plan, make, deployment, deployed, random, keep_ticks=keep_decisions
+    )
+
+
+def _make_elastic(
+    cluster: Cluster,
+    config: SimulationConfig,
+    plan: FleetPlan,
+    make: InstanceMaker,
+    main: Deployment,
+    deployed: list[tuple[str, Deployment]],
+    random: PartitionedRandom,
+    *,
+    keep_ticks: bool,
+) -> Assembled:
+    """Add the instances as ``plan`` has it, and what changes them. ``deployed`` are those of the
+    options, by name."""
+    from blis_core import elastic_assembly as elastic
+
+    elastic.warn_of_labels(plan, main)
+    elastic.check_pools(plan, disaggregated=cluster.disaggregation is not None)
+    own = {name: kind for name, kind in deployed if kind is not main}
+    factory = elastic.DeployedInstances(config, plan, main, make, own)
+    fleet = elastic.build_elastic(plan, cluster, factory, random)
+    wanted = [(name, main.model) for name, _ in deployed]
+    for section in plan.models:
+        for _ in range(section.instances):
+            wanted.append((f"instance_{len(wanted)}", section.model.lower()))
+    fleet.start(wanted)
+    autoscaler = elastic.build_autoscaler(plan, fleet, random, keep_ticks=keep_ticks)
+    if autoscaler is not None:
+        autoscaler.start()
+    elastic.plan_events(plan, fleet)
+    return Assembled(cluster, fleet, autoscaler)
+
+
+def num_instances(config: SimulationConfig, policies: Policies) -> int:
+    """Instances that were asked for, of all models."""
+    models = policies.fleet.models if policies.fleet is not None else ()
+    return config.num_instances + sum(section.instances for section in models)
 
 
 def _disaggregate(
@@ -128,15 +220,14 @@ def _disaggregate(
     with its state, such as the turn of round-robin (reference quirk 07-Q4)."""
     registry = get_registry()
     made: list[Pool] = []
-    sizes = (config.prefill_instances, config.decode_instances)
-    for start, size, own, name in zip(
-        (0, sizes[0]), sizes, scorers, ("prefill-router", "decode-router"), strict=True
-    ):
+    names = [f"instance_{i}" for i in range(config.prefill_instances + config.decode_instances)]
+    halves = names[: config.prefill_instances], names[config.prefill_instances :]
+    for half, own, name in zip(halves, scorers, ("prefill-router", "decode-router"), strict=True):
         policy = routing
         if own:
             setup = RoutingSetup(random=random.stream(name), scorers=own)
             policy = registry.create("routing-policy", "weighted", setup)
-        made.append(Pool(cluster.fleet, start, size, policy))
+        made.append(Pool(cluster.fleet, half, policy))
     block_size = cluster.fleet.chains.block_size
     threshold = config.pd_prefix_threshold
     cluster.disaggregation = Disaggregation(

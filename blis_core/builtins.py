@@ -96,6 +96,44 @@ def blis_register_length_samplers(register: Register) -> None:
 
 
 @hookimpl
+def blis_register_autoscaler_collectors(register: Register) -> None:
+    """What the autoscaler sees."""
+    register(
+        "routable",
+        "blis_core.autoscaling.collector:RoutableCollector",
+        summary="every instance that can take requests",
+    )
+
+
+@hookimpl
+def blis_register_autoscaler_analyzers(register: Register) -> None:
+    """What a model needs."""
+    register(
+        "saturation",
+        "blis_core.autoscaling.analyzer:SaturationAnalyzer",
+        summary="KV tokens in use and waiting, against those that there are",
+    )
+
+
+@hookimpl
+def blis_register_autoscaler_engines(register: Register) -> None:
+    """How many instances to start or drain."""
+    at = "blis_core.autoscaling.engine:"
+    register("unlimited", at + "UnlimitedEngine", summary="one at a time, whatever room there is")
+    register("greedy", at + "GreedyEngine", summary="as many as needed, where there is room")
+
+
+@hookimpl
+def blis_register_autoscaler_actuators(register: Register) -> None:
+    """How decisions are carried out."""
+    register(
+        "direct",
+        "blis_core.autoscaling.actuator:DirectActuator",
+        summary="at once; drains active instances in the order of their names",
+    )
+
+
+@hookimpl
 def blis_register_importers(register: Register) -> None:
     """Formats of recorded traffic."""
     at = "blis_core.trace."

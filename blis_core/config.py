@@ -298,6 +298,13 @@ class SimulationConfig(DisaggregationOptions):
         "Order of an instance's wait queue.",
         implied=DEFAULT_SCHEDULER,
     )
+    model_autoscaler_interval_us: float | None = option(
+        ValueKind.FLOAT,
+        CLUSTER,
+        None,
+        "us between two looks of the autoscaler, which is set up in the policy file; 0 = off.",
+        implied="of the policy file",
+    )
 
     flow_control: bool = option(
         ValueKind.BOOL, FLOW, False, "Hold requests at a gateway while the cluster is saturated."
@@ -449,6 +456,16 @@ class SimulationConfig(DisaggregationOptions):
     def _check_cluster(self) -> None:
         """Parts of a cluster that only ``run`` has; ``replay`` ignores their options."""
 
+    def check_autoscaler(self) -> None:
+        """The interval, which ``replay`` looks at only if its fleet changes at all."""
+        interval = self.model_autoscaler_interval_us
+        if interval is not None and not (
+            interval == 0 or (math.isfinite(interval) and interval >= 1)
+        ):
+            raise self._spec("model_autoscaler_interval_us").error(
+                interval, "0, or finite and at least 1"
+            )
+
     def _check_flow_control(self) -> None:
         """The gateway's options, which mean nothing and are not looked at while it is off."""
         detector, order = self.saturation_detector or "never", self.dispatch_order
@@ -543,6 +560,7 @@ class RunConfig(SimulationConfig):
         self.check_disaggregation(self.num_instances)
 
     def _check_workload(self) -> None:
+        self.check_autoscaler()
         for name in ("num_requests", "prefix_tokens", "concurrency", "think_time_ms"):
             self._spec(name).check_range(getattr(self, name))
         if self.concurrency > 0:

@@ -54,8 +54,9 @@ class Deployment:
 class Resolver:
     """Collects resolved values with their origins."""
 
-    def __init__(self, config: SimulationConfig) -> None:
+    def __init__(self, config: SimulationConfig, gpu_memory_gib: float = 0.0) -> None:
         self.config = config
+        self._memory = gpu_memory_gib
         path = config.defaults_filepath
         self.defaults: Defaults = load_defaults(path if path is not None else "defaults.yaml")
         self.model = config.model.lower()
@@ -98,7 +99,8 @@ class Resolver:
         return found.config, description
 
     def describe_gpu(self, gpu: str) -> HardwareDescription:
-        return find_gpu(gpu, self.config.hardware_config, beside=self.defaults.base)
+        found = find_gpu(gpu, self.config.hardware_config, beside=self.defaults.base)
+        return attrs.evolve(found, memory_gib=self._memory) if self._memory > 0 else found
 
     # ------------------------------------------------------------------------- coefficients
 
@@ -184,9 +186,12 @@ class Resolver:
         return longest
 
 
-def resolve(config: SimulationConfig) -> Deployment:
-    """Resolve everything that depends on model, GPU and files. BlisError for what cannot be."""
-    resolver = Resolver(config)
+def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deployment:
+    """Resolve everything that depends on model, GPU and files. BlisError for what cannot be.
+
+    ``gpu_memory_gib`` above 0 replaces the memory that the catalogue gives the GPU.
+    """
+    resolver = Resolver(config, gpu_memory_gib)
     registry = get_registry()
     backend = config.latency_model
     if backend is None:

@@ -89,6 +89,26 @@ def blis_register_schedulers(register: Register) -> None:
 
 
 @hookspec
+def blis_register_autoscaler_collectors(register: Register) -> None:
+    """What the autoscaler sees: ``factory(setup: ScalingSetup) -> ScalingCollector``."""
+
+
+@hookspec
+def blis_register_autoscaler_analyzers(register: Register) -> None:
+    """What a model needs: ``factory(setup: ScalingSetup) -> ScalingAnalyzer``."""
+
+
+@hookspec
+def blis_register_autoscaler_engines(register: Register) -> None:
+    """How many instances to start or drain: ``factory(setup: ScalingSetup) -> ScalingEngine``."""
+
+
+@hookspec
+def blis_register_autoscaler_actuators(register: Register) -> None:
+    """How that is carried out: ``factory(setup: ScalingSetup) -> ScalingActuator``."""
+
+
+@hookspec
 def blis_register_pd_deciders(register: Register) -> None:
     """Which requests are disaggregated: ``factory(setup: PDDeciderSetup) -> PDDecider``."""
 

@@ -29,6 +29,10 @@ Kind = Literal[
     "routing-policy",
     "admission-policy",
     "scheduler",
+    "autoscaler-collector",
+    "autoscaler-analyzer",
+    "autoscaler-engine",
+    "autoscaler-actuator",
     "pd-decider",
     "importer",
     "command",
@@ -40,9 +44,11 @@ class KindInfo(NamedTuple):
 
     hook: str
     interface: str
-    """Name in :mod:`blis_core.contracts` of what the factory must make; "" = not checked here."""
+    """Name in ``module`` of what the factory must make; "" = not checked here."""
+    module: str = "blis_core.contracts"
 
 
+_SCALING = "blis_core.contracts_autoscaling"
 KINDS: Final[Mapping[Kind, KindInfo]] = {
     "latency-model": KindInfo("blis_register_latency_models", "LatencyModel"),
     "scorer": KindInfo("blis_register_scorers", "Scorer"),
@@ -52,6 +58,16 @@ KINDS: Final[Mapping[Kind, KindInfo]] = {
     "routing-policy": KindInfo("blis_register_routing_policies", "RoutingPolicy"),
     "admission-policy": KindInfo("blis_register_admission_policies", "AdmissionPolicy"),
     "scheduler": KindInfo("blis_register_schedulers", "Scheduler"),
+    "autoscaler-collector": KindInfo(
+        "blis_register_autoscaler_collectors", "ScalingCollector", _SCALING
+    ),
+    "autoscaler-analyzer": KindInfo(
+        "blis_register_autoscaler_analyzers", "ScalingAnalyzer", _SCALING
+    ),
+    "autoscaler-engine": KindInfo("blis_register_autoscaler_engines", "ScalingEngine", _SCALING),
+    "autoscaler-actuator": KindInfo(
+        "blis_register_autoscaler_actuators", "ScalingActuator", _SCALING
+    ),
     "pd-decider": KindInfo("blis_register_pd_deciders", "PDDecider"),
     "importer": KindInfo("blis_register_importers", "Importer"),
     "command": KindInfo("blis_register_commands", ""),
@@ -246,12 +262,11 @@ class Registry:
             if extension.origin.distribution == "blis-core":
                 raise
             raise BlisError(f"{extension} failed: {describe(error)}") from error
-        interface = KINDS[kind].interface
-        if interface:
-            from blis_core import contracts
-
-            if not isinstance(made, getattr(contracts, interface)):
-                raise BlisError(f"{extension} made a {type(made).__name__}, not a {interface}")
+        info = KINDS[kind]
+        if info.interface:
+            expected = getattr(import_module(info.module), info.interface)
+            if not isinstance(made, expected):
+                raise BlisError(f"{extension} made a {type(made).__name__}, not a {info.interface}")
         return made
 
     # ---- messages

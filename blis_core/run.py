@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from blis_core import log
-from blis_core.assembly import build_cluster
+from blis_core.assembly import assemble, num_instances
 from blis_core.catalog.defaults import load_defaults
 from blis_core.config import (
     DEFAULT_NUM_REQUESTS,
@@ -22,6 +22,7 @@ from blis_core.config import (
 )
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.deployment import Deployment, resolve
+from blis_core.errors import BlisError
 from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
@@ -32,12 +33,18 @@ from blis_core.workload.generated import GeneratedWorkload
 if TYPE_CHECKING:
     from blis_core.catalog.defaults import Preset
     from blis_core.config import SimulationConfig
+    from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
 
 
 def simulate(
-    config: SimulationConfig | None = None, /, *, keep_decisions: bool = False, **options: Any
+    config: SimulationConfig | None = None,
+    /,
+    *,
+    policy: Mapping[str, Any] | PolicyBundle | None = None,
+    keep_decisions: bool = False,
+    **options: Any,
 ) -> Results:
     """Simulate, from Python: the library's equivalent of ``blis run`` and ``blis replay``.
 
@@ -45,8 +52,10 @@ def simulate(
     (``trace_header`` makes it a replay). Raises :class:`blis_core.errors.BlisError` for anything
     that the command line would refuse.
 
-    ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``; it
-    implies ``trace_level="decisions"``.
+    ``policy`` is the content of a policy file, instead of ``policy_config``.
+
+    ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``, and
+    every tick of an autoscaler into ``Results.fleet``; it implies ``trace_level="decisions"``.
     """
     if config is None:
         config = (ReplayConfig if "trace_header" in options else RunConfig)(**options)
@@ -54,15 +63,20 @@ def simulate(
         config = attrs.evolve(config, trace_level="decisions")
     config.check()
     if isinstance(config, ReplayConfig):
-        return run_replay(config, keep_decisions=keep_decisions)
+        return run_replay(config, policy=policy, keep_decisions=keep_decisions)
     assert isinstance(config, RunConfig)
-    return run_simulation(config, keep_decisions=keep_decisions)
+    return run_simulation(config, policy=policy, keep_decisions=keep_decisions)
 
 
-def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Results:
+def run_simulation(
+    config: RunConfig,
+    *,
+    policy: Mapping[str, Any] | PolicyBundle | None = None,
+    keep_decisions: bool = False,
+) -> Results:
     """``blis run`` for a configuration that has been checked."""
     fitness_weights = parse_fitness_weights(config.fitness_weights)
-    policies = _policies(config)
+    policies = _policies(config, policy)
     deployment = resolve(config)
     pools = resolve_pools(config, deployment, policies.pools)
     workload, seed, horizon = generate_workload(config)
@@ -80,14 +94,19 @@ def run_simulation(config: RunConfig, *, keep_decisions: bool = False) -> Result
     )
 
 
-def run_replay(config: ReplayConfig, *, keep_decisions: bool = False) -> Results:
+def run_replay(
+    config: ReplayConfig,
+    *,
+    policy: Mapping[str, Any] | PolicyBundle | None = None,
+    keep_decisions: bool = False,
+) -> Results:
     """``blis replay`` for a configuration that has been checked."""
     seed = _simulator_seed(config)
     if config.fitness_weights:
         log.warning("--fitness-weights has no effect on replay")
     if config.disaggregated or config.pd_transfer_contention:
         log.warning("replay runs all requests in one piece: the options of pools have no effect")
-    policies = _policies(config)
+    policies = _policies(config, policy)
     workload, horizon = replay_workload(config)
     deployment = resolve(config)
     requests = list(workload.requests)
@@ -189,17 +208,18 @@ def _simulator_seed(config: SimulationConfig) -> int:
     return DEFAULT_SEED if config.seed is None else config.seed
 
 
-def _policies(config: SimulationConfig) -> Policies:
-    """The policies of the options and of the policy file."""
-    from blis_core.policies.bundle import load_bundle
+def _policies(
+    config: SimulationConfig, policy: Mapping[str, Any] | PolicyBundle | None = None
+) -> Policies:
+    """The policies of the options, and of the policy file or its equivalent in Python."""
+    from blis_core.policies.bundle import load_bundle, make_bundle
 
     path = config.policy_config
-    if not path:
-        return resolve_policies(config)
-    bundle = load_bundle(path)
-    if bundle.node_pools or bundle.autoscaler.interval_us > 0:
-        log.warning(f"{path}: node_pools and autoscaler have no effect")
-    return resolve_policies(config, bundle)
+    if policy is not None:
+        if path:
+            raise BlisError("policy: excludes policy_config; give one of them")
+        return resolve_policies(config, make_bundle(policy, "policy"))
+    return resolve_policies(config, load_bundle(path) if path else None)
 
 
 def _simulate(
@@ -217,7 +237,7 @@ def _simulate(
 ) -> Results:
     for warning in workload.warnings:
         log.warning(warning)
-    cluster = build_cluster(
+    cluster, fleet, autoscaler = assemble(
         config,
         deployment,
         policies,
@@ -240,18 +260,26 @@ def _simulate(
             cluster.run(requests)
         else:
             cluster.run(requests, sessions.on_done, sessions.on_lost)
+    report = None
+    if fleet is not None:
+        from blis_core.results.fleet import fleet_report
+
+        fleet.close()
+        report = fleet_report(fleet, autoscaler)
     outcome = cluster.outcome
     if keep_requests:
         generated = generated + outcome.follow_ups
     return build_results(
         [instance.finish() for instance in cluster.instances],
-        several=config.num_instances > 1,
+        several=num_instances(config, policies) > 1,
         priority_policy=policies.priority.name,
         shed_by_class=outcome.rejected_by_class,
         rejected_admission=outcome.rejected,
         rejected_routing=outcome.unroutable,
         gateway_depth=outcome.gateway_depth,
         gateway_shed=outcome.gateway_shed,
+        drained=outcome.drained,
+        fleet=report,
         in_transit=outcome.in_transit,
         fitness_weights=fitness_weights,
         disaggregation=cluster.disaggregation,

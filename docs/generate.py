@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import importlib.util
 import inspect
 import json
 import math
@@ -285,6 +286,8 @@ _RESULT_PARTS = (
     "ModelMetrics",
     "TenantMetrics",
     "Fitness",
+    "FleetReport",
+    "InstanceLife",
 )
 _REMARKS = {
     "COMPLETED": "State of a request that has got all its tokens.",
@@ -603,7 +606,7 @@ def _shown_type(kind: Any) -> str:
     if getattr(kind, "__origin__", None) is tuple:
         return f"list of {link}"
     if values := _values_of_mapping(kind):
-        return f"mapping of {_SCALARS[values]}s"
+        return f"mapping of {_SCALARS[values]}s" if values in _SCALARS else "mapping"
     return link or next(
         words for scalar, words in _SCALARS.items() if scalar in (kind, *get_args(kind))
     )
@@ -655,6 +658,7 @@ _REGISTERED = {
     ("RoutingSection", "policy"): "routing-policy",
     ("ScorerEntry", "name"): "scorer",
     ("PolicyBundle", "scheduler"): "scheduler",
+    ("AnalyzerSection", "name"): "autoscaler-analyzer",
 }
 """Kinds of extension whose names a key takes, by class ("" = any) and key."""
 
@@ -825,14 +829,40 @@ def benchmarks() -> str:
     return f"{text}\n{about}\n"
 
 
+def spike() -> str:
+    """Fixed fleets and autoscaled ones, as ``examples/autoscaling/compare.py`` prints them."""
+    name = "blis_docs_compare"
+    path = ROOT / "examples" / "autoscaling" / "compare.py"
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    made: str = module.table()
+    return made
+
+
+def example(name: str) -> Callable[[], str]:
+    """A file of the autoscaling example as a block that examples can use."""
+
+    def made() -> str:
+        text = (ROOT / "examples" / "autoscaling" / name).read_text(encoding="utf-8")
+        return f'```yaml title="{name}"\n{text}```\n'
+
+    return made
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "benchmarks": benchmarks,
     "distributions": distributions,
+    "elastic-file": example("elastic.yaml"),
     "gpus": gpus,
     "latency-models": latency_models,
     "models": models,
     "other-models": other_models,
     "presets": presets,
+    "spike-file": example("spike.yaml"),
+    "spike-table": spike,
 }
 PAGES: dict[str, Callable[[], str]] = {
     "reference/hooks.md": hooks_page,

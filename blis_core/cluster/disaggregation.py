@@ -68,9 +68,9 @@ class Disaggregation:
         self.pending = 0
         """Decode halves on an instance."""
         cluster.forward = self._accept
-        cluster.on_routed = self._observe
+        cluster.on_routed.append(lambda _, request, now: self._observe(request, now))
         # only a finished prefill brings new events by itself
-        cluster.watch(self._after_event, prefill.indices)
+        cluster.watch(self._after_event, prefill.has)
         cluster.on_end = self._ended
 
     # -------------------------------------------------------------------------- the decision

@@ -8,7 +8,7 @@ the last one, whatever the number of instances.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from blis_core.kv.chains import ChainTable
 
 _NEVER = np.iinfo(np.int64).max
+NOBODY: IntArray = np.zeros(0, dtype=np.int64)
+"""The members of a view without instances."""
 
 
 class Fleet:
@@ -58,6 +60,8 @@ class Fleet:
         self.chains = chains
         self.routable: IntArray | None = None
         """Indices of those that ordinary decisions may choose, in order; None = all."""
+        self.by_model: dict[str, IntArray] | None = None
+        """Indices of the routable instances of each model; None: all serve the same one."""
         self._interval = refresh_interval
         self._refreshed = np.zeros(count, dtype=np.int64)
         self._delay = cache_delay if cache_read else 0
@@ -100,9 +104,11 @@ class Fleet:
         """Ordinary decisions choose among ``indices`` (ascending); None = among all."""
         self.routable = None if indices is None else np.array(indices, dtype=np.int64)
 
-    def index(self, position: int) -> int:
-        """Index of the instance at ``position`` of a view of all routable instances."""
-        return position if self.routable is None else int(self.routable[position])
+    def set_models(self, by_model: Mapping[str, Sequence[int]] | None) -> None:
+        """Requests for a model choose among its ``by_model`` indices (ascending)."""
+        self.by_model = None
+        if by_model is not None:
+            self.by_model = {m: np.array(i, dtype=np.int64) for m, i in by_model.items()}
 
     # ------------------------------------------------------------------------------- changes
 
@@ -182,10 +188,15 @@ class Fleet:
         if request.prompt_len % self.chains.block_size == 0:
             self.chains.output_keys(request)
 
+    def leave(self, index: int, count: int) -> None:
+        """``count`` requests that had not finished have been taken from instance ``index``."""
+        self.update(index)
+        self.in_flight[index] -= count
+
     def reserve(self, index: int, request: Request, now: int) -> bool:
         """Whether instance ``index`` had room for the transferred prompt of ``request``."""
         if self._cache_read:
-            self.chains.keys(request)
+            self._name_blocks(request)
         self._advance(index, now)
         reserved = self.instances[index].reserve(request)
         self.update(index)
@@ -196,26 +207,26 @@ class Fleet:
         self.in_flight[index] += 1
         self.instances[index].inject_transferred(request, now)
         self.update(index)
-        self._synced = min(self._synced, int(self._signal_due[index]))
+        self._synced = min(self._synced, int(self._due[index]))  # maybe a time-out in the past
 
-    def build(self, now: int) -> None:
-        """A decision is taken at ``now``: refresh what is due to be refreshed."""
+    def build(self, now: int, members: IntArray | None = None) -> None:
+        """A decision among ``members`` (None = all) is taken at ``now``: refresh what is due."""
         if self._delay and now - self._frozen_at >= self._delay:
             self._freeze_at = [now] * len(self.instances)
             if not self.lazy:
                 self._freeze_all()
             self._frozen_at = now
         if self.stale is not None:
-            self.refresh(now)
+            self.refresh(now, members)
 
-    def refresh(self, now: int) -> None:
-        """Renew the periodic signals of routable instances that are older than the interval."""
+    def refresh(self, now: int, members: IntArray | None = None) -> None:
+        """Renew the periodic signals of ``members`` that are older than the interval."""
         if self.stale is None:
             return
         old = now - self._refreshed >= self._interval
-        if self.routable is not None:
+        if members is not None:
             mask = np.zeros(len(old), dtype=bool)
-            mask[self.routable] = True
+            mask[members] = True
             old &= mask
         if old.any():
             self.sync_blocks(now)
@@ -247,7 +258,7 @@ class Fleet:
         if members is not None:
             instances = [instances[index] for index in members.tolist()]
         if not (keys.head or request.assigned) and keys.private:
-            return np.zeros(len(instances), dtype=np.int64)  # none of them had such a prompt before
+            return np.zeros(len(instances), dtype=np.int64)  # nobody had such a prompt before
         if self._delay:
             self._freeze_all()
             counts = [i.store.match_frozen(keys, blocks) for i in instances]
@@ -288,14 +299,16 @@ class Snapshot(FleetView):
         return values if self._members is None else values[self._members]
 
     def _signal(self, name: str) -> IntArray:
-        fleet = self._fleet
+        fleet, members = self._fleet, self._members
         if fleet.stale is not None:
-            return self._own(fleet.stale[name])
-        if name == "used_blocks":
-            fleet.sync_blocks(self._now)
+            signal = fleet.stale[name]
         else:
-            fleet.sync(self._now)
-        return self._own(getattr(fleet, name))
+            if name == "used_blocks":
+                fleet.sync_blocks(self._now)
+            else:
+                fleet.sync(self._now)
+            signal = getattr(fleet, name)
+        return signal if members is None else signal[members]
 
     @property
     def queue_depth(self) -> IntArray:  # type: ignore[override]

@@ -18,15 +18,22 @@ from typing import TYPE_CHECKING
 from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
-from blis_core.cluster.fleet import Fleet, NoFleet, Snapshot
+from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
-from blis_core.contracts import AdmissionPolicy, FleetView, Request, RoutingPolicy
+from blis_core.contracts import (
+    MAX_INT64,
+    AdmissionPolicy,
+    FleetView,
+    Request,
+    RoutingPolicy,
+)
 from blis_core.engine.instance import NEVER, Instance
 
 if TYPE_CHECKING:
     from blis_core.cluster.disaggregation import Disaggregation
+    from blis_core.contracts import IntArray
 
 Lost = Callable[[Request], None]
 """Called with a request that is turned away before it reaches an instance."""
@@ -49,6 +56,8 @@ class ClusterOutcome:
         """Requests that a full gateway queue discarded."""
         self.gateway_depth = 0
         """Requests that waited at the gateway when the simulation ended."""
+        self.drained = 0
+        """Waiting requests that went with an instance drained at once."""
         self.in_transit = 0
         """Requests that were on their way to a wait queue when the simulation ended."""
         self.follow_ups: list[Request] = []
@@ -98,8 +107,8 @@ class Cluster:
         """What becomes of a request that was admitted, or dispatched by the gateway."""
         self.disaggregation: Disaggregation | None = None
         """If there are pools."""
-        self.on_routed: Callable[[Request, int], None] | None = None
-        """Called after each ordinary routing."""
+        self.on_routed: list[Callable[[int, Request, int], None]] = []
+        """Called with index of the instance, request and time after each ordinary routing."""
         # constant latencies keep both in order of time
         self._to_admit: deque[tuple[int, Request]] = deque()
         self._to_route: deque[tuple[int, Request]] = deque()
@@ -108,7 +117,7 @@ class Cluster:
         self.follow_ups: FollowUps | None = None
         self._lost: Lost | None = None
         self._watchers: list[Watcher] = []
-        self._followed: set[int] | None = set()  # by watchers; None = all
+        self._followed: list[Callable[[int], bool]] = []  # what watchers need to follow
         self.on_end: Callable[[int, Request, int], None] | None = None
         """Called with the index of an instance that nobody follows, a request that ended there and
         the time of the event."""
@@ -118,18 +127,15 @@ class Cluster:
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
 
-    def watch(self, watcher: Watcher, instances: Iterable[int] | None = None) -> None:
+    def watch(self, watcher: Watcher, follows: Callable[[int], bool] = lambda _: True) -> None:
         """Let ``watcher`` follow the ends of requests; to be called before ``run``.
 
-        It acts after the gateway; several act in order of registration. If ``instances`` are given
-        (indices) it can do without the others, which then run freely unless somebody else follows
-        them. ``on_end`` hears of those.
+        It acts after the gateway; several act in order of registration. It can do without the
+        instances for whose index ``follows`` is false, which then run freely unless somebody else
+        follows them. ``on_end`` hears of those.
         """
         self._watchers.append(watcher)
-        if instances is None:
-            self._followed = None
-        elif self._followed is not None:
-            self._followed.update(instances)
+        self._followed.append(follows)
 
     def add_instance(self, instance: Instance) -> int:
         """Add an instance, also during a run; returns its index. It is routable if all are."""
@@ -178,7 +184,7 @@ class Cluster:
         """Whether the events of an instance are to be taken in order of time with all others."""
         if self.follow_ups is not None or self._gateway is not None:
             return True
-        return self._followed is None or index in self._followed
+        return any(follows(index) for follows in self._followed)
 
     def _connect(self, index: int) -> None:
         """Hear of the ends of requests, if anybody wants to know."""
@@ -329,8 +335,9 @@ class Cluster:
 
     def _admit(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        fleet.build(now)
-        view = self._view(request, now)
+        members = self._candidates(request) if request.model else fleet.routable
+        fleet.build(now, members)
+        view: FleetView = NoFleet() if members is NOBODY else Snapshot(fleet, now, members)
         reason = self._admission.admit(request, view, now)
         if reason is None and self.tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
@@ -356,8 +363,9 @@ class Cluster:
 
     def _route(self, request: Request, now: int) -> None:
         fleet = self.fleet
-        fleet.build(now)
-        view = self._view(request, now)
+        members = self._candidates(request) if request.model else fleet.routable
+        fleet.build(now, members)
+        view = Snapshot(fleet, now, members)
         if not len(view):
             self.outcome.unroutable += 1
             self.lose(request)
@@ -367,20 +375,52 @@ class Cluster:
             self.log.routing(request, now, decision, view)
         if self.tenants is not None:
             self.tenants.routed(request)
-        self.inject(fleet.index(decision.target), request, now)
-        if self.on_routed is not None:
-            self.on_routed(request, now)
+        index = view.index(decision.target)
+        self.inject(index, request, now)
+        for observe in self.on_routed:
+            observe(index, request, now)
 
     def lose(self, request: Request) -> None:
         """``request`` will never be answered."""
         if self._lost is not None:
             self._lost(request)
 
-    def _view(self, request: Request, now: int) -> FleetView:
-        """The instances that may serve ``request``."""
-        if request.model and request.model != self._model:
-            return NoFleet()
-        return Snapshot(self.fleet, now, self.fleet.routable)
+    def _candidates(self, request: Request) -> IntArray | None:
+        """Indices of the instances that may serve ``request``, which names a model; None = all."""
+        by_model = self.fleet.by_model
+        if by_model is not None:
+            return by_model.get(request.model, NOBODY)
+        return self.fleet.routable if request.model == self._model else NOBODY
+
+    def return_to_entrance(self, requests: Iterable[Request], now: int) -> None:
+        """Let requests that have left an instance arrive once more, at the present instant."""
+        due = now + self._admission_latency
+        for request in requests:
+            if self.tenants is not None:
+                self.tenants.ended(request)
+            self._to_admit.append((due, request))
+
+    def give_up(self, requests: Iterable[Request]) -> None:
+        """Count requests that went with their instance."""
+        for request in requests:
+            self.outcome.drained += 1
+            if self.tenants is not None:
+                self.tenants.ended(request)
+            self.lose(request)
+
+    @property
+    def has_horizon(self) -> bool:
+        """Whether the simulation has an end of its own."""
+        return self._horizon < MAX_INT64
+
+    @property
+    def at_rest(self) -> bool:
+        """No arrival is to come and no request is in flight, as of the last ``fleet.sync``.
+
+        What waits at the gateway or is on its way to an instance is overlooked: reference quirk
+        07-Q15.
+        """
+        return self.arrivals.time == NEVER and not self.fleet.in_flight.any()
 
     # --------------------------------------------------------------------------- the gateway
 
@@ -390,7 +430,7 @@ class Cluster:
         assert gateway is not None
         if not len(gateway.queue):
             return False
-        self.fleet.build(now)
+        self.fleet.build(now, self.fleet.routable)
         if gateway.detector.saturation(Snapshot(self.fleet, now, self.fleet.routable)) >= 1.0:
             return False
         request = gateway.queue.dequeue(now)

@@ -118,6 +118,7 @@ class Instance:
         self._plan: Plan | None = None
         self._paused = False
         self._clock = -1  # before the first event
+        self._arrived = -1  # time of the latest arrival
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
 
@@ -145,6 +146,7 @@ class Instance:
         enters = time + self._latency.queueing_time(request.prompt_len)
         heapq.heappush(self._entering, (enters, self._sequence, request))
         self.metrics.requests.append(request)
+        self._arrived = time
         self._touch(time)
 
     def reserve(self, request: Request) -> bool:
@@ -171,7 +173,7 @@ class Instance:
         if 0 < deadline <= self._horizon:
             self._sequence += 1
             heapq.heappush(self._timeouts, (deadline, self._sequence, request))
-            if deadline < time and self._clock < time:
+            if deadline < time and 0 <= self._clock < time:
                 self._clock = deadline  # the time-out is the very next event
 
     @property
@@ -210,6 +212,60 @@ class Instance:
                     return
                 self._time_out(heapq.heappop(timeouts)[2], times_out)
 
+    @property
+    def clock(self) -> int:
+        """Time of the latest event, not beyond the horizon; 0 before the first."""
+        return min(max(self._clock, 0), self._horizon)
+
+    @property
+    def enters(self) -> int:
+        """When the next of those that are on their way joins the wait queue; NEVER if nobody is."""
+        return self._entering[0][0] if self._entering else NEVER
+
+    def stirs(self, now: int) -> int:
+        """First event at ``now`` or later that finds an idle instance still idle; NEVER if none.
+
+        Idle = nobody waits or runs. It is an arrival at this instant, the end of the last step, a
+        step that is due for those who have timed out, or the time limit of a request that has
+        completed, which is an event although nothing happens. An arrival comes before all joins of
+        the wait queue at the same instant, the others come after them.
+        """
+        if self._arrived >= now:
+            return self._arrived
+        stirs = self._next_step
+        if self._clock >= now:
+            stirs = min(stirs, self._clock)
+        last = min(stirs, self._horizon + 1)
+        for request in self.metrics.requests:
+            if request.state is COMPLETED and now <= request.deadline < last:
+                last = stirs = request.deadline
+        return stirs if stirs < self.enters else NEVER
+
+    def take_waiting(self, *, to_go_on: bool) -> list[Request]:
+        """Remove all waiting requests, in the order of the queue.
+
+        ``to_go_on``: they will be served elsewhere, and leave as if they had never come.
+        """
+        waiting, metrics = self.waiting, self.metrics
+        taken = []
+        while waiting.count:
+            taken.append(waiting.head())
+            waiting.pop()
+        gone = {id(request) for request in taken}
+        self._timeouts = [entry for entry in self._timeouts if id(entry[2]) not in gone]
+        heapq.heapify(self._timeouts)
+        for request in taken:
+            if request.keys is not None:
+                self.store.forget(request.keys)
+        if to_go_on:
+            metrics.requests = [r for r in metrics.requests if id(r) not in gone]
+            for request in taken:
+                metrics.input_tokens -= request.prompt_len
+                request.engine = None
+                request.ttft = request.scheduling_delay = -1
+                request.itl_sum = request.itl_count = 0
+        return taken
+
     def pause(self) -> None:
         """Make ``advance`` return after the event at hand."""
         self._paused = True
@@ -219,7 +275,7 @@ class Instance:
         metrics, batch = self.metrics, self.batch
         metrics.still_queued = self.waiting.count
         metrics.still_running = len(batch.members)
-        metrics.sim_ended = min(max(self._clock, 0), self._horizon)
+        metrics.sim_ended = self.clock
         metrics.cache_hit_rate = self.store.hit_rate()
         metrics.thrashing_rate = self.store.thrashing_rate()
         for member in list(batch.members.values()):

@@ -92,23 +92,41 @@ class NodePool:
     gpus_per_node: int = 0
     """GPUs of one node. Allowed: >= 1."""
     gpu_memory_gib: float = 0.0
-    """Memory of one GPU. Unit: GiB. Allowed: > 0."""
+    """Memory of one GPU; counts with `apply_hardware` only. Unit: GiB. Allowed: > 0."""
     initial_nodes: int = 0
     """Nodes that are there at the start. Allowed: >= 0."""
     min_nodes: int = 0
-    """Fewest nodes. Allowed: 0 to `max_nodes`."""
+    """Fewest nodes; without effect, since no node goes by itself. Allowed: 0 to `max_nodes`."""
     max_nodes: int = 0
-    """Most nodes. Allowed: at least `initial_nodes`."""
+    """Most nodes, with those that `fleet_events` order. Allowed: at least `initial_nodes`."""
     provisioning_delay: Delay = attrs.field(factory=Delay)
     """From ordering a node to having it."""
     cost_per_hour: float = 0.0
     """Of one node, in any currency. Allowed: >= 0."""
+    apply_hardware: bool = False
+    """Whether instances that are placed here have the step times of `gpu_type`, and, unless
+    `--total-kv-blocks` is given, KV blocks from `gpu_memory_gib`. If not, those of `--hardware`.
+    Unknown to the Go program."""
+
+
+@attrs.frozen(kw_only=True)
+class StageSection:
+    """A stage of the autoscaler. Unknown to the Go program."""
+
+    name: str = ""
+    """Which one; plugins may add to the built-in ones. Default: the built-in one."""
+    options: dict[str, Any] = attrs.field(factory=dict)
+    """What this stage can be tuned with."""
 
 
 @attrs.frozen(kw_only=True)
 class AnalyzerSection:
     """When a model needs more or fewer instances; 0 = default."""
 
+    name: str = ""
+    """Which analyzer; plugins may add some. Unknown to the Go program. Default: `saturation`."""
+    options: dict[str, Any] = attrs.field(factory=dict)
+    """What it can be tuned with besides. Unknown to the Go program."""
     kv_cache_threshold: float = 0.0
     """Share of the KV cache that counts as capacity. Allowed: [0, 1]."""
     scale_up_threshold: float = 0.0
@@ -125,7 +143,8 @@ class AutoscalerSection:
     """Automatic change of the number of instances."""
 
     interval_us: float = 0.0
-    """Between two looks; 0 = off. Unit: us. Allowed: >= 0."""
+    """Between two looks; 0 = off, and then nothing else of this section counts. Unit: us.
+    Allowed: 0 or >= 1."""
     scale_up_stabilization_window_us: float = 0.0
     """How long the wish for more instances must last. Unit: us. Allowed: >= 0."""
     scale_down_stabilization_window_us: float = 0.0
@@ -134,6 +153,68 @@ class AutoscalerSection:
     """How late a decision takes effect."""
     analyzer: AnalyzerSection = attrs.field(factory=AnalyzerSection)
     """What the decision goes by."""
+    collector: StageSection = attrs.field(factory=StageSection)
+    """What is seen of the instances. Default: `routable`."""
+    engine: StageSection = attrs.field(factory=StageSection)
+    """How many instances of which kind to start or drain. Default: `unlimited`."""
+    actuator: StageSection = attrs.field(factory=StageSection)
+    """How that is carried out. Default: `direct`."""
+
+
+@attrs.frozen(kw_only=True)
+class LifecycleSection:
+    """How instances start and end. Unknown to the Go program's command line."""
+
+    loading_delay: Delay = attrs.field(factory=Delay)
+    """From placement on a node to taking requests; only with node pools."""
+    warm_start_initial_instances: bool = False
+    """Whether instances that are placed at the start skip the loading delay."""
+    warm_up_requests: int = 0
+    """First requests of an instance that find it cold. Allowed: >= 0."""
+    warm_up_ttft_factor: float = 0.0
+    """What the time to their first token is multiplied by; 0 stands for 1. Allowed: 0 or >= 1."""
+    drain_policy: str = ""
+    """What the autoscaler does to an instance that is to go: `IMMEDIATE` loses what waits there,
+    `WAIT` lets it end, `REDIRECT` sends what waits elsewhere. Default: no more requests, and an
+    idle instance keeps its GPUs."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelSection:
+    """One more model in the cluster, beside that of `--model`. Unknown to the Go program.
+
+    Latency model, coefficients and batch limits are those of the options.
+    """
+
+    model: str = ""
+    """Model, as owner/name; each at most once. Default: must be given."""
+    instances: int = 1
+    """Instances of it, beside `--num-instances`. Allowed: >= 1."""
+    hardware: str = ""
+    """GPU, spelled as in the catalogue; with node pools its instances go to such nodes only.
+    Default: `--hardware`, else the catalogue's, and any node."""
+    tp: int = 0
+    """GPUs of one instance. Allowed: >= 0. Default: `--tp`, else the catalogue's."""
+    total_kv_blocks: int = 0
+    """KV blocks of each instance. Allowed: >= 0. Default: from model and GPU memory."""
+    max_model_len: int | None = None
+    """Longest request in tokens; 0 = unlimited. Allowed: >= 0. Default: from the model."""
+
+
+@attrs.frozen(kw_only=True)
+class FleetEventSection:
+    """A planned change of the fleet: exactly one of the three. Unknown to the Go program."""
+
+    at_us: int = 0
+    """When. Unit: us. Allowed: >= 0."""
+    drain: str = ""
+    """An instance to drain."""
+    policy: str = ""
+    """How to drain it: see `instance_lifecycle.drain_policy`. Default: `WAIT`."""
+    order_node: str = ""
+    """A node pool that gets one more node, after its provisioning delay."""
+    drain_node: str = ""
+    """A node that goes once it is empty."""
 
 
 @attrs.frozen(kw_only=True)
@@ -189,16 +270,33 @@ class PolicyBundle:
     pools: PoolsSection = attrs.field(factory=PoolsSection)
     """What runs in the pools of a disaggregated deployment."""
     node_pools: tuple[NodePool, ...] = ()
-    """Checked, but without effect yet."""
+    """Machines that instances are placed on, first fit; instances without room wait for it.
+    Default: there is always room."""
     autoscaler: AutoscalerSection = attrs.field(factory=AutoscalerSection)
-    """Checked, but without effect yet."""
+    """Starts and drains instances as the load changes."""
+    instance_lifecycle: LifecycleSection = attrs.field(factory=LifecycleSection)
+    """How instances start and end."""
+    models: tuple[ModelSection, ...] = ()
+    """More models in the same cluster. A request goes to an instance of the model that it names."""
+    fleet_events: tuple[FleetEventSection, ...] = ()
+    """Planned changes of the fleet."""
+    fleet_in_replay: bool = False
+    """Whether `blis replay`, too, has the fleet of this file. Unknown to the Go program."""
 
 
 def load_bundle(path: str) -> PolicyBundle:
     """Read and check a policy file. BlisError names file, path and what would be right."""
+    return make_bundle(read_yaml(path, "policy file"), path)
+
+
+def make_bundle(content: Any, source: str) -> PolicyBundle:
+    """The same for the content of a policy file, as YAML or a Python mapping gives it."""
     from blis_core.policies.validation import check_bundle
 
-    bundle = structure(read_yaml(path, "policy file"), PolicyBundle, path)
-    bundle = attrs.evolve(bundle, source=path)
+    if isinstance(content, PolicyBundle):
+        bundle = content
+    else:
+        bundle = structure(content, PolicyBundle, source)
+        bundle = attrs.evolve(bundle, source=source)
     check_bundle(bundle)
     return bundle

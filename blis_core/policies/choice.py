@@ -29,6 +29,7 @@ from blis_core.errors import BlisError
 from blis_core.option import finite_positive
 from blis_core.plugins import get_registry
 from blis_core.policies.bundle import AdmissionSection, PolicyBundle, PoolsSection
+from blis_core.policies.fleet_plan import FleetPlan, make_fleet_plan
 from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
 from blis_core.registry import Kind
 
@@ -56,6 +57,8 @@ class Policies:
     """What the policy file says of the pools."""
     tenant_budgets: Mapping[str, float] | None = None
     """Share of all places by tenant, in [0, 1]; None = tenants are not counted."""
+    fleet: FleetPlan | None = None
+    """How the fleet changes; None = it does not."""
 
     @property
     def slo_priorities(self) -> SloPriorities:
@@ -103,6 +106,7 @@ def resolve_policies(config: SimulationConfig, bundle: PolicyBundle | None = Non
         decode_scorers=_pool_scorers(config, "decode") if pooled else (),
         pools=bundle.pools,
         tenant_budgets=bundle.tenant_budgets,
+        fleet=make_fleet_plan(config, bundle),
     )
 
 

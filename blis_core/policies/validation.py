@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from blis_core.cluster.lifecycle import DrainPolicy
 from blis_core.engine.schedulers import PRIORITY_POLICIES
 from blis_core.errors import BlisError
 from blis_core.option import finite_positive
@@ -15,6 +16,9 @@ from blis_core.plugins import get_registry
 from blis_core.policies.bundle import (
     AutoscalerSection,
     Delay,
+    FleetEventSection,
+    LifecycleSection,
+    ModelSection,
     NodePool,
     PolicyBundle,
     PoolSection,
@@ -40,6 +44,16 @@ def check_bundle(bundle: PolicyBundle) -> None:
     _check_autoscaler(check, bundle.autoscaler)
     for index, pool in enumerate(bundle.node_pools):
         _check_node_pool(check, f"node_pools[{index}]", pool)
+        earlier = [other.name for other in bundle.node_pools[:index]]
+        rule = "another name than that of an earlier pool"
+        check.that(pool.name not in earlier, f"node_pools[{index}].name", rule, pool.name)
+    _check_lifecycle(check, bundle.instance_lifecycle)
+    for index, model in enumerate(bundle.models):
+        _check_model(check, f"models[{index}]", model, bundle.models[:index])
+    for index, event in enumerate(bundle.fleet_events):
+        _check_fleet_event(check, f"fleet_events[{index}]", event)
+        if event.order_node:
+            _check_order(check, index, bundle)
 
 
 class _Checker:
@@ -124,7 +138,9 @@ def _check_pool(check: _Checker, at: str, pool: PoolSection) -> None:
 def _check_autoscaler(check: _Checker, section: AutoscalerSection) -> None:
     """Checked even if the interval says that there is no autoscaling."""
     at = "autoscaler."
-    check.finite_not_negative(at + "interval_us", section.interval_us)
+    interval = section.interval_us
+    check.finite_not_negative(at + "interval_us", interval)
+    check.that(interval == 0 or interval >= 1, at + "interval_us", "0 or at least 1", interval)
     for name in ("scale_up_stabilization_window_us", "scale_down_stabilization_window_us"):
         check.finite_not_negative(at + name, getattr(section, name))
     check.delay(at + "hpa_scrape_delay", section.hpa_scrape_delay)
@@ -139,6 +155,10 @@ def _check_autoscaler(check: _Checker, section: AutoscalerSection) -> None:
     down = analyzer.scale_down_boundary or DEFAULT_SCALE_DOWN_BOUNDARY
     rule = f"less than scale_up_threshold ({up:g})"
     check.that(down < up, at + "scale_down_boundary", rule, down)
+    check.registered("autoscaler.collector.name", "autoscaler-collector", section.collector.name)
+    check.registered("autoscaler.analyzer.name", "autoscaler-analyzer", analyzer.name)
+    check.registered("autoscaler.engine.name", "autoscaler-engine", section.engine.name)
+    check.registered("autoscaler.actuator.name", "autoscaler-actuator", section.actuator.name)
 
 
 def _check_node_pool(check: _Checker, path: str, pool: NodePool) -> None:
@@ -154,3 +174,57 @@ def _check_node_pool(check: _Checker, path: str, pool: NodePool) -> None:
     check.that(pool.min_nodes <= pool.max_nodes, f"{path}.min_nodes", rule, pool.min_nodes)
     check.delay(f"{path}.provisioning_delay", pool.provisioning_delay)
     check.finite_not_negative(f"{path}.cost_per_hour", pool.cost_per_hour)
+
+
+def _check_drain_policy(check: _Checker, path: str, name: str) -> None:
+    rule = f"one of {', '.join(policy.value for policy in DrainPolicy)}"
+    check.that(not name or name in DrainPolicy.__members__, path, rule, name)
+
+
+def _check_lifecycle(check: _Checker, section: LifecycleSection) -> None:
+    at = "instance_lifecycle."
+    check.delay(at + "loading_delay", section.loading_delay)
+    check.at_least(at + "warm_up_requests", section.warm_up_requests, 0)
+    factor = section.warm_up_ttft_factor
+    holds = factor == 0 or (math.isfinite(factor) and factor >= 1)
+    check.that(holds, at + "warm_up_ttft_factor", "finite and at least 1, or 0 for 1", factor)
+    _check_drain_policy(check, at + "drain_policy", section.drain_policy)
+
+
+def _check_model(
+    check: _Checker, path: str, section: ModelSection, earlier: tuple[ModelSection, ...]
+) -> None:
+    check.that(bool(section.model), f"{path}.model", "given", section.model)
+    names = [other.model.lower() for other in earlier]
+    rule = "another model than an earlier entry"
+    check.that(section.model.lower() not in names, f"{path}.model", rule, section.model)
+    check.at_least(f"{path}.instances", section.instances, 1)
+    for name in ("tp", "total_kv_blocks"):
+        check.at_least(f"{path}.{name}", getattr(section, name), 0)
+    if section.max_model_len is not None:
+        check.at_least(f"{path}.max_model_len", section.max_model_len, 0)
+
+
+def _check_fleet_event(check: _Checker, path: str, section: FleetEventSection) -> None:
+    check.at_least(f"{path}.at_us", section.at_us, 0)
+    given = [name for name in ("drain", "order_node", "drain_node") if getattr(section, name)]
+    if len(given) != 1:
+        raise check.fail(
+            path,
+            f"must have one of drain, order_node, drain_node, has {' and '.join(given) or 'none'}",
+        )
+    if section.policy and not section.drain:
+        raise check.fail(f"{path}.policy", "belongs to drain only; remove it")
+    _check_drain_policy(check, f"{path}.policy", section.policy)
+
+
+def _check_order(check: _Checker, index: int, bundle: PolicyBundle) -> None:
+    """A pool has at most ``max_nodes`` nodes; nodes that go do not make room for others."""
+    name, path = bundle.fleet_events[index].order_node, f"fleet_events[{index}].order_node"
+    pools = {pool.name: pool for pool in bundle.node_pools}
+    known = ", ".join(pools) or "which this file has none of"
+    check.that(name in pools, path, f"the name of a node pool ({known})", name)
+    ordered = sum(event.order_node == name for event in bundle.fleet_events[: index + 1])
+    most = pools[name].max_nodes
+    if pools[name].initial_nodes + ordered > most:
+        raise check.fail(path, f"pool {name} has at most {most} nodes; raise max_nodes")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from blis_core.config import SimulationConfig
     from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.engine.metrics import InstanceMetrics
+    from blis_core.results.model import FleetReport
 
 
 def build_results(
@@ -37,6 +38,8 @@ def build_results(
     rejected_routing: int = 0,
     gateway_depth: int = 0,
     gateway_shed: int = 0,
+    drained: int = 0,
+    fleet: FleetReport | None = None,
     in_transit: int = 0,
     fitness_weights: Mapping[str, float] | None = None,
     disaggregation: Disaggregation | None = None,
@@ -85,7 +88,9 @@ def build_results(
             rejected_routing=rejected_routing,
             gateway_depth=gateway_depth,
             gateway_shed=gateway_shed,
+            lost_in_drain=drained,
         ),
+        fleet=fleet,
         kv=KVMetrics(
             preemption_rate=total.preemptions / total.completed if total.completed else 0.0,
             cache_hit_rate=total.cache_hit_rate,

@@ -12,6 +12,7 @@ from blis_core.results.numbers import json_text
 
 if TYPE_CHECKING:
     from blis_core.contracts import Request
+    from blis_core.contracts_autoscaling import ScaleDecision
     from blis_core.results.model import Results
 
 
@@ -46,6 +47,7 @@ def document(results: Results) -> dict[str, Any]:
         "per_model": [attrs.asdict(entry) for entry in results.per_model],
         "per_tenant": [attrs.asdict(entry) for entry in results.per_tenant],
         "pd": attrs.asdict(results.pd) if results.pd is not None else None,
+        "fleet": _fleet(results),
         "jain_fairness_index": results.jain,
         "trace": attrs.asdict(results.trace) if results.trace is not None else None,
         "sessions": results.sessions,
@@ -56,6 +58,40 @@ def document(results: Results) -> dict[str, Any]:
 def _config(results: Results) -> dict[str, Any] | None:
     """What was asked for; null stands for "not given"."""
     return attrs.asdict(results.config) if results.config is not None else None
+
+
+def _fleet(results: Results) -> dict[str, Any] | None:
+    """What became of instances that come and go; events and decisions by name."""
+    report = results.fleet
+    if report is None:
+        return None
+    return {
+        **attrs.asdict(report, filter=lambda field, _: field.name not in ("events", "ticks")),
+        "events": [event._asdict() for event in report.events],
+        "ticks": [
+            {
+                "time": tick.time,
+                "analyses": [
+                    {
+                        **attrs.asdict(found, filter=lambda field, _: field.name != "variants"),
+                        "variants": [
+                            {**attrs.asdict(entry), "variant": entry.variant._asdict()}
+                            for entry in found.variants
+                        ],
+                    }
+                    for found in tick.analyses
+                ],
+                "decisions": [_decision(decision) for decision in tick.decisions],
+                "passed": [_decision(decision) for decision in tick.passed],
+                "actuation_time": tick.actuation_time if tick.passed else None,
+            }
+            for tick in report.ticks
+        ],
+    }
+
+
+def _decision(decision: ScaleDecision) -> dict[str, Any]:
+    return {**decision._asdict(), "variant": decision.variant._asdict()}
 
 
 def _request(r: Request) -> dict[str, Any]:

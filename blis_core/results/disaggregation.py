@@ -127,7 +127,7 @@ def pd_metrics(
     duration = total.sim_ended / 1e6
 
     def throughput(pool: Pool) -> float:
-        done = sum(instances[index].completed for index in pool.indices)
+        done = sum(instances[index].completed for index in pool.members.tolist())
         return float(done) / duration if duration > 0 else 0.0
 
     prefill, decode = throughput(account.prefill), throughput(account.decode)

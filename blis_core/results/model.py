@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
+    from blis_core.autoscaling.autoscaler import ScalingTick
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
+    from blis_core.cluster.elastic import FleetEvent
     from blis_core.config import SimulationConfig
     from blis_core.contracts import Request
 
@@ -94,6 +96,8 @@ class Anomalies:
     gateway_depth: int = 0
     """Requests that waited at the gateway when the simulation ended."""
     gateway_shed: int = 0
+    lost_in_drain: int = 0
+    """Requests that waited on an instance that was drained at once."""
 
 
 @attrs.frozen(kw_only=True)
@@ -151,6 +155,53 @@ class Fitness:
 
 
 @attrs.frozen(kw_only=True)
+class InstanceLife:
+    """One instance of a fleet that changes, from placement to release."""
+
+    id: str
+    model: str
+    gpu: str
+    gpus: list[str]
+    """Names of its GPUs; empty without node pools."""
+    node: str
+    state: str
+    """At the end: loading, warming up, active, draining or terminated."""
+    placed_us: int
+    """When it took its GPUs."""
+    ready_us: int
+    """When it could take requests first; -1 = never."""
+    released_us: int
+    """When it gave its GPUs back; -1 = not before the end."""
+    gpu_seconds: float
+    """GPUs times the time that it held them, up to the end of the simulation."""
+    cost_per_hour: float
+    """Of a node of its kind."""
+    cost: float
+    """Of its GPUs: their share of the node, for as long as it held them."""
+
+
+@attrs.frozen(kw_only=True)
+class FleetReport:
+    """What became of a fleet that changes."""
+
+    instances: list[InstanceLife] = attrs.field(factory=list)
+    """Every instance that was ever placed, in order of construction."""
+    pending: list[str] = attrs.field(factory=list)
+    """Instances that were asked for at the start and never found room."""
+    events: list[FleetEvent] = attrs.field(factory=list)
+    """What happened to instances and nodes, as it was noticed."""
+    ticks: list[ScalingTick] = attrs.field(factory=list)
+    """Looks of the autoscaler that led to a change; all with ``keep_decisions``."""
+    looks: int = 0
+    """Looks of the autoscaler in all."""
+    most_instances: int = 0
+    """Most instances that could take requests at one time."""
+    gpu_seconds: float = 0.0
+    cost: float = 0.0
+    """Of all instances; what nobody held costs nothing here."""
+
+
+@attrs.frozen(kw_only=True)
 class PDMetrics:
     """How the pools for prefill and decode did."""
 
@@ -204,6 +255,8 @@ class Results:
     sessions: dict[str, int] = attrs.field(factory=dict)
     """Closed-loop sessions by what became of them, if there were any: active, completed,
     cancelled, budget-exhausted, horizon-interrupted, cut (a request of theirs was turned away)."""
+    fleet: FleetReport | None = None
+    """If instances could come and go."""
     decisions: DecisionLog | None = attrs.field(default=None, repr=False)
     """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
     requests: list[Request] = attrs.field(factory=list, repr=False)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from blis_core.results.model import (
         Distribution,
         Fitness,
+        FleetReport,
         MetricsBlock,
         PDMetrics,
         Results,
@@ -59,6 +60,8 @@ def _sections(results: Results) -> Iterator[RenderableType]:
         yield _tenants(results)
     if results.pd is not None:
         yield _pools(results.pd)
+    if results.fleet is not None:
+        yield _fleet(results.fleet)
     if results.trace is not None and results.summarize_trace:
         yield _decisions(results.trace)
     if results.resolution:
@@ -105,7 +108,8 @@ def _headline(results: Results) -> RenderableType:
     done = cluster.completed_requests
     # those that never reached an instance were requests, too
     injected = cluster.injected_requests + found.rejected_admission + found.rejected_routing
-    injected += found.gateway_shed + found.gateway_depth + results.in_transit
+    injected += found.gateway_shed + found.gateway_depth + found.lost_in_drain
+    injected += results.in_transit
     name = results.config.model if results.config is not None else "Simulation"
     return Text.assemble(
         (name, "bold"),
@@ -113,6 +117,21 @@ def _headline(results: Results) -> RenderableType:
         (f"{done:,} of {injected:,} requests completed", "green" if done == injected else "yellow"),
         f" in {_number(cluster.vllm_estimated_duration_s)} s",
     )
+
+
+def _fleet(fleet: FleetReport) -> RenderableType:
+    """How many instances there were, and what they cost."""
+    started = sum(life.placed_us > 0 for life in fleet.instances)
+    drained = sum(life.state in ("draining", "terminated") for life in fleet.instances)
+    rows = [
+        ("Instances", f"{fleet.most_instances} at most, {started} started, {drained} drained"),
+        ("GPU time", f"{_number(fleet.gpu_seconds)} s"),
+    ]
+    if fleet.cost:
+        rows.append(("Cost", f"{fleet.cost:.4f}"))
+    if fleet.pending:
+        rows.append(("Without room", ", ".join(fleet.pending)))
+    return _listing("Fleet", rows)
 
 
 def _throughput(cluster: MetricsBlock) -> RenderableType:
@@ -157,6 +176,7 @@ def _troubles(results: Results) -> list[tuple[str, ...]]:
         ("Rejected at routing", found.rejected_routing),
         ("Sessions cut by a rejection", results.sessions.get("cut", 0)),
         ("Shed at the gateway", found.gateway_shed),
+        ("Lost in drain", found.lost_in_drain),
         ("Still waiting at the gateway", found.gateway_depth),
         ("On their way to an instance at the end", results.in_transit),
         ("Still queued at the end", cluster.still_queued),

@@ -68,6 +68,7 @@ def anomaly_section(found: Anomalies, *, replay: bool) -> Iterator[str]:
     ]
     if not replay:
         triggers += [found.gateway_depth, found.gateway_shed, found.timed_out]
+    triggers.append(found.lost_in_drain)
     if not any(count > 0 for count in triggers):
         return
     yield "=== Anomaly Counters ==="
@@ -89,6 +90,8 @@ def anomaly_section(found: Anomalies, *, replay: bool) -> Iterator[str]:
         yield f"Gateway Queue Depth (horizon): {found.gateway_depth}"
     if not replay and found.gateway_shed > 0:
         yield f"Gateway Queue Shed: {found.gateway_shed}"
+    if found.lost_in_drain > 0:  # a count that the reference does not keep (07-Q20)
+        yield f"Lost in Drain: {found.lost_in_drain}"
 
 
 def kv_section(results: Results) -> Iterator[str]:

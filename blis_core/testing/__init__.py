@@ -19,6 +19,13 @@ your tests bring it.
 from __future__ import annotations
 
 from blis_core.testing.asking import Asking
+from blis_core.testing.autoscaling import (
+    FixedCluster,
+    ScalingActuatorTests,
+    ScalingAnalyzerTests,
+    ScalingCollectorTests,
+    ScalingEngineTests,
+)
 from blis_core.testing.fleet import FixedFleet
 from blis_core.testing.importers import ImporterTests
 from blis_core.testing.kv import KVStoreTests
@@ -33,12 +40,17 @@ __all__ = [
     "AdmissionPolicyTests",
     "ArrivalSamplerTests",
     "Asking",
+    "FixedCluster",
     "FixedFleet",
     "ImporterTests",
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",
     "RoutingPolicyTests",
+    "ScalingActuatorTests",
+    "ScalingAnalyzerTests",
+    "ScalingCollectorTests",
+    "ScalingEngineTests",
     "SchedulerTests",
     "ScorerTests",
     "latency_setup",

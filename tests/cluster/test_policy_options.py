@@ -66,4 +66,4 @@ def test_what_replay_leaves_out(blis) -> None:
     assert code == 0
     assert "Fitness" not in out
     assert "--fitness-weights has no effect on replay" in err
-    assert "node_pools and autoscaler have no effect" in err
+    assert "p.yaml: replay ignores autoscaler" in err

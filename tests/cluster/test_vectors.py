@@ -38,18 +38,18 @@ def test_output(vector, capsys):
 def test_decisions(vector, monkeypatch, capsys):
     """With all signals read at every decision, and each compared."""
     watched = []
-    build = blis_core.run.build_cluster
+    assemble = blis_core.run.assemble
 
-    def build_watched(*args, **options):
-        cluster = build(*args, **options)
-        watched.append((cluster, watch(cluster)))
-        return cluster
+    def assemble_watched(*args, **options):
+        made = assemble(*args, **options)
+        watched.append((made.cluster, watch(made.cluster)))
+        return made
 
-    monkeypatch.setattr(blis_core.run, "build_cluster", build_watched)
+    monkeypatch.setattr(blis_core.run, "assemble", assemble_watched)
     assert (main(vector["argv"]) or 0) == vector["exit_code"]
     assert capsys.readouterr().out.splitlines() == vector["stdout"]
     (cluster, events), expected = watched[0], vector["decisions"]
-    if not cluster._fleet._delay:  # nobody reads the caches, so they are not frozen either
+    if not cluster.fleet._delay:  # nobody reads the caches, so they are not frozen either
         expected = [event for event in expected if event[0] != "cache_refresh"]
     for got, wanted in zip(events, expected, strict=False):
         assert got == wanted

@@ -249,6 +249,9 @@ def checked(owner, key, value):
             bundle.Delay: ("autoscaler", "hpa_scrape_delay"),
             bundle.AutoscalerSection: ("autoscaler",),
             bundle.AnalyzerSection: ("autoscaler", "analyzer"),
+            bundle.LifecycleSection: ("instance_lifecycle",),
+            bundle.ModelSection: ("models", 0),
+            bundle.FleetEventSection: ("fleet_events", 0),
         }.items()
         for key in generate.policy_keys()[owner]
         if key.bounds
@@ -275,6 +278,9 @@ def checked_policy(path, key, value):
             "hpa_scrape_delay": {},
             "analyzer": {"scale_down_boundary": 1e-9, "scale_up_threshold": 1.0},
         },
+        "instance_lifecycle": {},
+        "models": [{"model": "a/b"}],
+        "fleet_events": [{"drain": "instance_0"}],
     }
     place = document
     for step in path:
@@ -330,7 +336,7 @@ def test_every_figure_is_explained(owner):
     page = TEXTS["docs/results.md"]
     names = [field.name for field in attrs.fields(owner)]
     parts = {"cluster", "instances", "anomalies", "kv", "per_slo", "per_model", "per_tenant"}
-    parts |= {"fitness", "trace", "decisions", "sessions"}
+    parts |= {"fitness", "trace", "decisions", "sessions", "fleet"}
     shown = {name: f"`results.{name}`" if name in parts else f"`{name}`" for name in names}
     assert [name for name, text in shown.items() if text not in page] == []
 

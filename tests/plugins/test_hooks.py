@@ -15,7 +15,7 @@ HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("blis_registe
 
 
 def test_the_hookspecs_can_be_read_in_a_minute():
-    assert len(pathlib.Path(hookspecs.__file__).read_text().splitlines()) <= 120
+    assert len(pathlib.Path(hookspecs.__file__).read_text().splitlines()) <= 130
 
 
 def test_each_hook_belongs_to_one_kind():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from blis_core.contracts import Scheduler, Scorer
@@ -239,9 +241,7 @@ def test_deprecation_is_said_once_when_first_made(capsys):
 
 
 def test_every_kind_names_an_interface_or_is_a_command():
-    from blis_core import contracts
-
     for kind, info in KINDS.items():
         if kind != "command":
-            assert isinstance(getattr(contracts, info.interface), type)
-    assert issubclass(getattr(contracts, KINDS["scheduler"].interface), Scheduler)
+            assert isinstance(getattr(import_module(info.module), info.interface), type)
+    assert KINDS["scheduler"].interface == Scheduler.__name__

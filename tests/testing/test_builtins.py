@@ -14,6 +14,7 @@ from blis_core.api import (
     LengthSetup,
     PriorityPolicy,
     RoutingSetup,
+    ScalingSetup,
 )
 from blis_core.registry import KINDS
 from blis_core.testing import (
@@ -23,6 +24,10 @@ from blis_core.testing import (
     KVStoreTests,
     LengthSamplerTests,
     RoutingPolicyTests,
+    ScalingActuatorTests,
+    ScalingAnalyzerTests,
+    ScalingCollectorTests,
+    ScalingEngineTests,
     SchedulerTests,
 )
 
@@ -114,6 +119,30 @@ class TestLengthSamplers(Named, LengthSamplerTests):
 
     def make(self):
         return make("length-sampler", self.name, LengthSetup(params=self.params))
+
+
+@pytest.mark.parametrize("name", core("autoscaler-collector"))
+class TestScalingCollectors(Named, ScalingCollectorTests):
+    def make(self, setup: ScalingSetup):
+        return make("autoscaler-collector", self.name, setup)
+
+
+@pytest.mark.parametrize("name", core("autoscaler-analyzer"))
+class TestScalingAnalyzers(Named, ScalingAnalyzerTests):
+    def make(self, setup: ScalingSetup):
+        return make("autoscaler-analyzer", self.name, setup)
+
+
+@pytest.mark.parametrize("name", core("autoscaler-engine"))
+class TestScalingEngines(Named, ScalingEngineTests):
+    def make(self, setup: ScalingSetup):
+        return make("autoscaler-engine", self.name, setup)
+
+
+@pytest.mark.parametrize("name", core("autoscaler-actuator"))
+class TestScalingActuators(Named, ScalingActuatorTests):
+    def make(self, setup: ScalingSetup):
+        return make("autoscaler-actuator", self.name, setup)
 
 
 RECORDINGS = {

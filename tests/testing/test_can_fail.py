@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from blis_core import testing
-from tests.testing import wrong_importers, wrong_parts, wrong_policies
+from tests.testing import wrong_importers, wrong_parts, wrong_policies, wrong_stages
 
-CASES = [*wrong_policies.CASES, *wrong_parts.CASES, *wrong_importers.CASES]
+CASES = [
+    *wrong_policies.CASES,
+    *wrong_parts.CASES,
+    *wrong_stages.CASES,
+    *wrong_importers.CASES,
+]
 KITS = [name for name in testing.__all__ if name.endswith("Tests")]
 
 

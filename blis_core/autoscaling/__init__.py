@@ -1,0 +1,1 @@
+"""The model autoscaler: collector, analyzer, engine, stabilisation, actuator."""
