@@ -1,0 +1,15 @@
+"""Registers the commands; nothing heavy is imported before one of them runs."""
+
+from __future__ import annotations
+
+from blis_core.api import Register, hookimpl
+
+
+@hookimpl
+def blis_register_commands(register: Register) -> None:
+    """Add ``blis validate``."""
+    register(
+        "validate",
+        "blis_validate.command:validate",
+        summary="Simulate measured runs and show the error of every figure.",
+    )
