@@ -69,6 +69,7 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     **{("scorer", name): "blis-routing" for name in _SCORERS.split()},
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
+    ("command", "fit"): "blis-validate",
     ("command", "validate"): "blis-validate",
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""

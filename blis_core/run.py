@@ -258,7 +258,7 @@ def _simulate(
         warnings=list(
             dict.fromkeys(text for i in cluster.instances for text in i.latency.warnings)
         ),
-        accuracy=_accuracy(deployment, cluster.instances[0].latency, finished),
+        accuracy=_accuracy(deployment, [i.latency for i in cluster.instances], finished),
         config=config,
     )
 
@@ -277,10 +277,14 @@ def _session_counts(sessions: SessionManager | None) -> dict[str, int]:
 
 
 def _accuracy(
-    deployment: Deployment, latency: LatencyModel, finished: Sequence[InstanceMetrics]
+    deployment: Deployment, models: Sequence[LatencyModel], finished: Sequence[InstanceMetrics]
 ) -> Accuracy | None:
-    """What the latency model says of this run; the facts are gathered only if it says anything."""
-    if type(latency).accuracy is LatencyModel.accuracy:
+    """What the latency model says of this run, if all instances share one.
+
+    The facts are gathered only if it says anything.
+    """
+    latency = models[0] if models and all(model is models[0] for model in models) else None
+    if latency is None or type(latency).accuracy is LatencyModel.accuracy:
         return None
     from blis_core.results.facts import run_facts
 

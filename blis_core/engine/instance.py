@@ -362,7 +362,7 @@ class Instance:
         metrics.completed += 1
         generated = position - request.prompt_len
         metrics.output_tokens += generated + 1 if generated < output else generated
-        request.e2e = request.ttft - request.first_token_delay + request.itl_sum
+        request.e2e = request.ttft + max(0, request.itl_sum - request.first_token_delay)
         if output > 0:
             request.e2e += self._completion_time
         self._done(request, now, end)
