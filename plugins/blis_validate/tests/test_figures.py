@@ -14,8 +14,9 @@ SECOND = 1_000_000
 
 def served(number, arrival, ttft_ms, e2e_ms, state=COMPLETED):
     request = Request(f"request_{number}", arrival, None, 10, 11)
-    request.ttft, request.state = int(ttft_ms * 1000), state
+    request.ttft, request.state = int(ttft_ms * 1000) if ttft_ms >= 0 else -1, state
     request.e2e = int(e2e_ms * 1000) if state == COMPLETED else -1
+    request.deadline = arrival + 300 * SECOND
     return request
 
 
@@ -64,6 +65,10 @@ OVERLOADS = {
     "late first tokens at the start only": (lambda i: (10 if i > 50 else 1500, 2000), False),
     "steady": (lambda i: (30, 2000), False),
     "most give up": (lambda i: (10, 2000) if i % 4 else (10, 0, TIMED_OUT), True),
+    "the last ones are aborted": (
+        lambda i: (10, 2000) if i < 190 else (-1, 0, TIMED_OUT),
+        True,
+    ),
     "nobody is served": (lambda i: (0, 0, TIMED_OUT), True),
 }
 

@@ -74,10 +74,13 @@ def simulated_figures(
     output = np.array([a.output_tokens for a in arrivals])
     ttft = np.full(len(arrivals), np.nan)
     e2e = np.full(len(arrivals), np.nan)
-    first = np.full(len(arrivals), np.nan)  # first tokens of unfinished requests too
+    # what a request waited at least: until its first token, or until its client gave up
+    waited = np.full(len(arrivals), np.nan)
     for number, request in by_number.items():
         if request.ttft >= 0:
-            first[number] = request.ttft
+            waited[number] = request.ttft
+        elif request.deadline > 0:
+            waited[number] = request.deadline - request.arrival
         if request.state == COMPLETED:
             ttft[number], e2e[number] = request.ttft, request.e2e
     done = ~np.isnan(e2e)
@@ -89,7 +92,7 @@ def simulated_figures(
             e2e[chosen],
             output[chosen],
             spans[k],
-            _overloaded(arrived[chosen], first[chosen], e2e[chosen], stages[k], spans[k])
+            _overloaded(arrived[chosen], waited[chosen], e2e[chosen], stages[k], spans[k])
             if stages
             else False,
         )
@@ -127,13 +130,13 @@ def _figures(ttft: Any, e2e: Any, output: Any, span_s: float, overloaded: bool) 
     )
 
 
-def _overloaded(arrived: Any, first: Any, e2e: Any, stage: Stage, span_s: float) -> bool:
+def _overloaded(arrived: Any, waited: Any, e2e: Any, stage: Stage, span_s: float) -> bool:
     """Whether the server could not keep up with a stage."""
     done = ~np.isnan(e2e)
     if not done.any():
         return True
     late = arrived >= arrived.min() + 0.75 * stage.duration_s * 1e6
-    late_ttft = first[late & ~np.isnan(first)]
+    late_ttft = waited[late & ~np.isnan(waited)]
     if len(late_ttft) and late_ttft.mean() / 1000 > LATE_TTFT_MS:
         return True
     mean_s = float(e2e[done].mean()) / 1e6
