@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +102,8 @@ class LatencyModelTests:
 
     def test_warnings_are_lines_of_text(self) -> None:
         """They are shown to users, one by one."""
-        for warning in self.make().warnings:
+        warnings: Sequence[object] = self.make().warnings
+        for warning in warnings:
             require(
                 isinstance(warning, str) and warning.strip() and "\n" not in warning,
                 f"warnings holds {warning!r}, which is not a line of text",
