@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from blis_core.accuracy import Accuracy, RunFacts, ValidatedRun
     from blis_core.catalog.defaults import Preset, load_defaults
     from blis_core.cli.options import ConfigCommand
     from blis_core.cluster.admission import AdmissionSetup
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         LengthSampler,
         LengthSetup,
         ModelDescription,
+        ModelDetails,
         PrefillChunk,
         PriorityPolicy,
         Request,
@@ -68,17 +70,19 @@ if TYPE_CHECKING:
         Variant,
         VariantCapacity,
     )
+    from blis_core.deployment import Deployment, resolve
     from blis_core.errors import BlisError, UsageError
     from blis_core.files import atomic_write
     from blis_core.hookspecs import Register, hookimpl
     from blis_core.latency import check_alpha, check_beta, truncate_us, truncate_us_array
     from blis_core.live import LiveInstance, LiveRequest
-    from blis_core.log import info, warning
+    from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
     from blis_core.plugins import configure_plugins
     from blis_core.results import Results, slo_attainment, slo_attainment_by_class
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import simulate
+    from blis_core.structuring import structure
     from blis_core.trace.calibration import Calibration, CalibrationOptions, calibrate
     from blis_core.trace.chunk_times import ChunkTime, format_chunk_times, read_chunk_times
     from blis_core.trace.rows import TraceRow, format_rows
@@ -102,6 +106,7 @@ __all__ = [
     "QUEUED",
     "RUNNING",
     "TIMED_OUT",
+    "Accuracy",
     "AdmissionPolicy",
     "AdmissionRecord",
     "AdmissionSetup",
@@ -117,6 +122,7 @@ __all__ = [
     "CoefficientQuery",
     "ConfigCommand",
     "DecisionLog",
+    "Deployment",
     "FleetView",
     "GoRand",
     "HardwareDescription",
@@ -135,6 +141,7 @@ __all__ = [
     "LiveRequest",
     "MetricComparison",
     "ModelDescription",
+    "ModelDetails",
     "ModelReplicas",
     "NetworkInfo",
     "PrefillChunk",
@@ -149,6 +156,7 @@ __all__ = [
     "RoutingRecord",
     "RoutingSetup",
     "RunConfig",
+    "RunFacts",
     "ScalableCluster",
     "ScaleDecision",
     "ScalingActuator",
@@ -168,6 +176,7 @@ __all__ = [
     "TraceSummary",
     "Traffic",
     "UsageError",
+    "ValidatedRun",
     "ValueKind",
     "Variant",
     "VariantCapacity",
@@ -187,10 +196,13 @@ __all__ = [
     "read_chunk_times",
     "read_simulated",
     "read_trace",
+    "resolve",
+    "set_log_level",
     "simulate",
     "slo_attainment",
     "slo_attainment_by_class",
     "stream_seed",
+    "structure",
     "traffic_of_file",
     "traffic_of_flags",
     "truncate_us",
@@ -199,6 +211,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "Accuracy": "accuracy",
     "AdmissionRecord": "cluster.decisions",
     "AdmissionSetup": "cluster.admission",
     "BlisError": "errors",
@@ -209,6 +222,7 @@ _ELSEWHERE = {
     "ChunkTime": "trace.chunk_times",
     "ConfigCommand": "cli.options",
     "DecisionLog": "cluster.decisions",
+    "Deployment": "deployment",
     "GoRand": "rng",
     "LiveInstance": "live",
     "LiveRequest": "live",
@@ -223,6 +237,7 @@ _ELSEWHERE = {
     "RoutingRecord": "cluster.decisions",
     "RoutingSetup": "cluster.routing",
     "RunConfig": "config",
+    "RunFacts": "accuracy",
     "ServerInfo": "trace.tracev2",
     "SessionManager": "workload.sessions",
     "ScalableCluster": "contracts_autoscaling",
@@ -240,6 +255,7 @@ _ELSEWHERE = {
     "TraceSummary": "cluster.decisions",
     "Traffic": "workload.traffic",
     "UsageError": "errors",
+    "ValidatedRun": "accuracy",
     "ValueKind": "option",
     "atomic_write": "files",
     "Variant": "contracts_autoscaling",
@@ -259,10 +275,13 @@ _ELSEWHERE = {
     "read_chunk_times": "trace.chunk_times",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
+    "resolve": "deployment",
+    "set_log_level": "log",
     "simulate": "run",
     "slo_attainment": "results",
     "slo_attainment_by_class": "results",
     "stream_seed": "rng",
+    "structure": "structuring",
     "traffic_of_file": "workload.traffic",
     "traffic_of_flags": "workload.traffic",
     "truncate_us": "latency",

@@ -8,7 +8,7 @@ said otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -75,8 +75,13 @@ def _or_none(text: Any) -> Any:
     return "none" if text == "" else text
 
 
-def _floats(values: Any) -> Any:
-    """Lists become tuples, so that a configuration stays immutable and comparable."""
+def _tuple(values: Any) -> Any:
+    """Lists become tuples, so that a configuration stays immutable and comparable.
+
+    A mapping becomes texts of the form key=value.
+    """
+    if isinstance(values, Mapping):
+        return tuple(f"{key}={value}" for key, value in values.items())
     if isinstance(values, Iterable) and not isinstance(values, str):
         return tuple(values)
     return values
@@ -134,7 +139,7 @@ class SimulationConfig(DisaggregationOptions):
         None,
         "Per-request overhead coefficients, separated by commas; need --beta-coeffs.",
         implied="of the latency model",
-        convert=_floats,
+        convert=_tuple,
     )
     beta_coeffs: tuple[float, ...] | None = option(
         ValueKind.FLOATS,
@@ -142,7 +147,22 @@ class SimulationConfig(DisaggregationOptions):
         None,
         "Step time coefficients, separated by commas; need --alpha-coeffs.",
         implied="of the latency model",
-        convert=_floats,
+        convert=_tuple,
+    )
+    latency_option: tuple[str, ...] = option(
+        ValueKind.TEXTS,
+        LATENCY,
+        (),
+        "An option of the latency model, as KEY=VALUE; may be repeated. blis --list-plugins NAME"
+        " shows which there are.",
+        implied="",
+        convert=_tuple,
+    )
+    latency_profile: str = option(
+        ValueKind.TEXT,
+        LATENCY,
+        "",
+        "YAML file with a latency model and its options; options that are given win over it.",
     )
 
     total_kv_blocks: int | None = option(

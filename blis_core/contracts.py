@@ -8,7 +8,7 @@ only where an array is made.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import attrs
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from blis_core.accuracy import Accuracy, RunFacts
     from blis_core.kv.chains import Chain, Segment
     from blis_core.rng import GoRand
 
@@ -29,6 +30,33 @@ MAX_INT64 = 2**63 - 1
 
 
 # ---------------------------------------------------------------------------------- descriptions
+
+
+@attrs.frozen(kw_only=True)
+class ModelDetails:
+    """Figures for models of single kernels, as the config has them; 0 and "" mean absent.
+
+    The other backends follow a reference that does not read them (reference quirks 03-3 to 03-5).
+    """
+
+    head_dim: int = 0
+    """Size of one head; 0 = hidden size / heads."""
+    routed_layers: int = 0
+    """Layers with routed experts, counted as the model has them."""
+    shared_expert_ffn: int = 0
+    """Feed-forward size of all shared experts together."""
+    attention: str = ""
+    """"mla" or "linear" where (some) layers have no ordinary attention, else ""."""
+    sliding_window: int = 0
+    """Tokens that (some) layers attend to at most."""
+    tied: bool = False
+    """Input and output embeddings are one matrix."""
+    multimodal: bool = False
+    """The config describes encoders for images or sound as well."""
+    weight_format: str = ""
+    """Format of quantised weights: fp8, fp8-block, int8, int4, mxfp4 or another name; "" = none."""
+    attention_quantised: bool = True
+    """Whether the format also holds for the weights of attention."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +80,8 @@ class ModelDescription:
     interleave_step: int = 0
     dense_ffn: int = 0
     activation: str = ""
+    details: ModelDetails = ModelDetails()
+    """What the figures above leave out."""
 
     @property
     def effective_weight_bytes(self) -> float:
@@ -109,6 +139,7 @@ class Request:
         "deadline",
         "e2e",
         "engine",
+        "first_token_delay",
         "gateway_dispatch",
         "gateway_enqueue",
         "id",
@@ -192,6 +223,7 @@ class Request:
         self.priority = 0.0
         self.assigned = ""  # id of the instance
         self.ttft = -1  # us after arrival; -1 = no first token yet
+        self.first_token_delay = 0  # us of ttft that no other latency includes
         self.itl_sum = 0
         self.itl_count = 0
         self.e2e = -1  # us; -1 = did not complete
@@ -260,6 +292,20 @@ class LatencySetup:
     """Tensor parallel degree."""
     alpha: tuple[float, ...] = (0.0, 0.0, 0.0)
     beta: tuple[float, ...] = (0.0, 0.0, 0.0)
+    options: Any = None
+    """An instance of the backend's ``options_class``; None = the defaults."""
+    model_name: str = ""
+    """Lower-case name of the served model."""
+    version: str = ""
+    """Serving engine version, if the user gave one."""
+    max_running: int = 256
+    """Most requests in a batch."""
+    max_tokens: int = 2048
+    """Most new tokens in a step."""
+    max_model_len: int = 0
+    """Longest request in tokens; 0 = unlimited or not known."""
+    schedule_lag: int = 0
+    """Steps by which the engine's choice of a batch precedes its execution."""
 
 
 @attrs.frozen(kw_only=True)
@@ -288,6 +334,11 @@ class LatencyModel(ABC):
     length are derived from them. False: works from coefficients alone."""
     accepts_coefficients: ClassVar[bool] = True
     """False: giving --alpha-coeffs/--beta-coeffs together with this backend is an error."""
+    options_class: ClassVar[type | None] = None
+    """An attrs class with one :func:`blis_core.api.option` per ``--latency-option`` of this
+    backend; an instance comes as ``LatencySetup.options``. None = there are no options."""
+    warnings: Sequence[str] = ()
+    """Why the predictions for this setup may be less accurate than usual; shown to the user."""
 
     def __init__(self, setup: LatencySetup) -> None:  # noqa: B027 - optional to override
         pass
@@ -299,6 +350,19 @@ class LatencyModel(ABC):
         """(alpha, beta) when the user gave none; None = the backend has no use for them.
 
         Raises BlisError when there are none for this model, GPU, TP and version.
+        """
+        return None
+
+    @classmethod
+    def known_gpus(cls) -> Mapping[str, HardwareDescription]:
+        """GPUs, by name, that the backend brings itself; those of catalogue and user win."""
+        return {}
+
+    @classmethod
+    def kv_blocks(cls, setup: LatencySetup, block_size: int, utilization: float) -> int | None:
+        """KV blocks of ``block_size`` tokens that fit into the share ``utilization`` of the memory.
+
+        None = by the formula of the catalogue. BlisError if nothing fits.
         """
         return None
 
@@ -328,6 +392,17 @@ class LatencyModel(ABC):
     def completion_time(self) -> int:
         """us added to the end-to-end latency of a request with at least one output token."""
         return 0
+
+    def first_token_delay(self, sequences: int) -> int:
+        """us by which a client sees the first token of a step with this many members later.
+
+        Part of the time to first token only: the answer does not end later for it.
+        """
+        return 0
+
+    def accuracy(self, run: RunFacts) -> Accuracy | None:
+        """How far the latencies of a finished run can be trusted; None = nothing is known."""
+        return None
 
 
 # --------------------------------------------------------------------------------------- routing

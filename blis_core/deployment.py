@@ -26,6 +26,7 @@ from blis_core.contracts import (
 )
 from blis_core.engine.formation import Limits
 from blis_core.errors import BlisError
+from blis_core.latency_options import LatencyProfile, load_profile, parse_options
 from blis_core.plugins import get_registry
 
 
@@ -48,6 +49,8 @@ class Deployment:
     def latency_model(self) -> LatencyModel:
         """The latency model; instances may share it."""
         model: LatencyModel = get_registry().create("latency-model", self.backend, self.setup)
+        for warning in model.warnings:
+            log.warning(f"latency model {self.backend}: {warning}")
         return model
 
 
@@ -98,9 +101,43 @@ class Resolver:
             log.warning(warning)
         return found.config, description
 
-    def describe_gpu(self, gpu: str) -> HardwareDescription:
-        found = find_gpu(gpu, self.config.hardware_config, beside=self.defaults.base)
+    def describe_gpu(self, gpu: str, factory: Any = None) -> HardwareDescription:
+        """The GPU of this name; a backend (``factory``) may know more than the catalogue."""
+        found = find_gpu(
+            gpu,
+            self.config.hardware_config,
+            beside=self.defaults.base,
+            others=factory.known_gpus() if hasattr(factory, "known_gpus") else {},
+        )
         return attrs.evolve(found, memory_gib=self._memory) if self._memory > 0 else found
+
+    # --------------------------------------------------------------------- latency model
+
+    def latency_profile(self) -> LatencyProfile | None:
+        path = self.config.latency_profile
+        if not path:
+            return None
+        profile = load_profile(path)
+        chosen = self.config.latency_model
+        if chosen is not None and chosen != profile.latency_model:
+            raise BlisError(
+                f"--latency-profile {path}: is for latency model {profile.latency_model}, not for"
+                f" {chosen}; leave --latency-model out, or use another profile"
+            )
+        return profile
+
+    def compare_with_profile(self, profile: LatencyProfile, gpu: str, tp: int) -> None:
+        """Warn of a profile that was made for something else."""
+        for name, here, there in (
+            ("model", self.model, profile.model.lower()),
+            ("GPU", gpu, profile.hardware),
+            ("TP", tp, profile.tp),
+        ):
+            if there and here != there:
+                log.warning(
+                    f"latency profile {self.config.latency_profile}: was fitted for {name} {there},"
+                    f" not for {here}"
+                )
 
     # ------------------------------------------------------------------------- coefficients
 
@@ -139,6 +176,17 @@ class Resolver:
         return alpha, beta
 
     # ------------------------------------------------------------------------ memory, length
+
+    def blocks_of_backend(self, factory: Any, setup: LatencySetup) -> int | None:
+        """KV blocks by the formula of the latency model, None if it has none."""
+        formula = getattr(factory, "kv_blocks", None)
+        options = self.config
+        blocks: int | None = formula and formula(
+            setup, options.block_size_in_tokens, options.gpu_memory_utilization
+        )
+        if blocks is not None:
+            self.note("total-kv-blocks", blocks, f"model and GPU memory, by {setup.backend}")
+        return blocks
 
     def blocks(
         self,
@@ -193,17 +241,32 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
     """
     resolver = Resolver(config, gpu_memory_gib)
     registry = get_registry()
+    profile = resolver.latency_profile()
     backend = config.latency_model
+    if profile is not None:
+        backend = profile.latency_model
     if backend is None:
         backend = DEFAULT_LATENCY_MODEL if config.alpha_coeffs is None else "blackbox"
         if config.alpha_coeffs is not None:
             resolver.note("latency-model", backend, "coefficients given")
     factory = registry.factory("latency-model", backend)
+    options = parse_options(
+        factory, backend, config.latency_option, profile, config.latency_profile
+    )
     gpu, tp, version = resolver.place()
+    if profile is not None:
+        resolver.compare_with_profile(profile, gpu, tp)
+    setup = LatencySetup(
+        backend=backend,
+        tp=tp,
+        options=options,
+        model_name=resolver.model,
+        version=config.vllm_version,
+        max_running=config.max_num_running_reqs,
+        max_tokens=config.max_num_scheduled_tokens,
+    )
     blocks = config.total_kv_blocks
     longest = config.max_model_len or 0
-    description: ModelDescription | None = None
-    hardware: HardwareDescription | None = None
     if getattr(factory, "analytical", True):
         missing = [
             flag for flag, value in (("--hardware", gpu), ("--tp", tp)) if not value or value == "0"
@@ -215,7 +278,10 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
             )
         alpha, beta = resolver.coefficients(factory, backend, gpu, tp, version)
         model_config, description = resolver.describe_model()
-        hardware = resolver.describe_gpu(gpu)
+        hardware = resolver.describe_gpu(gpu, factory)
+        setup = attrs.evolve(setup, model=description, hardware=hardware)
+        if blocks is None:
+            blocks = resolver.blocks_of_backend(factory, setup)
         if blocks is None:
             blocks = resolver.blocks(model_config, description, hardware, tp)
         longest = resolver.longest(model_config, blocks)
@@ -228,14 +294,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
         gpu=gpu,
         tp=tp,
         backend=backend,
-        setup=LatencySetup(
-            backend=backend,
-            model=description,
-            hardware=hardware,
-            tp=tp,
-            alpha=alpha,
-            beta=beta,
-        ),
+        setup=attrs.evolve(setup, alpha=alpha, beta=beta, max_model_len=longest),
         total_blocks=blocks,
         block_size=config.block_size_in_tokens,
         limits=Limits(

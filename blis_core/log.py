@@ -35,6 +35,10 @@ def set_level(name: str) -> None:
         raise BlisError(f"unknown log level {name!r} (choose from {', '.join(LEVELS)})") from None
 
 
+set_log_level = set_level
+"""Show lines of the named severity and above, whatever a configuration says."""
+
+
 def enabled(name: str) -> bool:
     """Whether a line of severity ``name`` would be shown (to skip costly preparation)."""
     return LEVELS[name] >= _threshold

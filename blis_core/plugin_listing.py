@@ -6,6 +6,7 @@ import json
 import textwrap
 from typing import Any
 
+from blis_core.errors import BlisError
 from blis_core.registry import Extension, PluginRecord, Registry
 
 _HEADINGS = ("PLUGIN", "VERSION", "DISTRIBUTION", "REGISTERS")
@@ -32,6 +33,52 @@ def as_table(registry: Registry, width: int | None = None) -> str:
         lines.append(_line(cells, widths) + texts[0])
         lines += [" " * indent + text for text in texts[1:]]
     return "\n".join(lines)
+
+
+def details(registry: Registry, name: str) -> str:
+    """Everything about the plugin, the distribution or the extensions called ``name``.
+
+    Options of latency models are listed with their kind, default and range, for which the model is
+    imported. BlisError if nothing is called so.
+    """
+    found = [
+        (record, [extension for extension in record.extensions if extension.name == name])
+        for record in registry.plugins
+    ]
+    chosen = [
+        (record, record.extensions if name in record.origin[:2] else tuple(matches))
+        for record, matches in found
+        if matches or name in record.origin[:2]
+    ]
+    if not chosen:
+        raise BlisError(
+            f"--list-plugins {name}: there is no plugin, distribution or extension of this name;"
+            " blis --list-plugins shows all"
+        )
+    lines: list[str] = []
+    for record, extensions in chosen:
+        lines.append(f"{record.origin}: {record.error or record.status}")
+        for extension in extensions:
+            note = f" (deprecated: use {extension.deprecated})" if extension.deprecated else ""
+            lines.append(f"  {extension.kind} {extension.name}{note}")
+            if extension.summary:
+                lines.append(f"    {extension.summary}")
+            options = _options(registry, extension)
+            width = max((len(option) for option in options), default=0)
+            lines += [f"    {option:<{width}}  {text}" for option, text in options.items()]
+    return "\n".join(lines)
+
+
+def _options(registry: Registry, extension: Extension) -> dict[str, str]:
+    """What an extension can be tuned with, and how."""
+    options = dict(extension.options)
+    if extension.kind == "latency-model":
+        from blis_core.latency_options import specs_of
+
+        for spec in specs_of(registry.factory(extension.kind, extension.name)):
+            rule = spec.range_text or spec.kind.value
+            options[spec.name] = f"{spec.help} [{spec.implied}; {rule}]"
+    return options
 
 
 def _plugin(record: PluginRecord) -> dict[str, Any]:

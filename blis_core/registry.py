@@ -80,12 +80,15 @@ _SCORERS = (
 KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("latency-model", "roofline"): "blis-latency-physics",
     ("latency-model", "trained-physics"): "blis-latency-physics",
+    ("latency-model", "kernels"): "blis-latency-kernels",
     ("latency-model", "blackbox"): "blis-latency-legacy",
     ("latency-model", "crossmodel"): "blis-latency-legacy",
     ("latency-model", "trained-roofline"): "blis-latency-legacy",
     **{("scorer", name): "blis-routing" for name in _SCORERS.split()},
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
+    ("command", "fit"): "blis-validate",
+    ("command", "validate"): "blis-validate",
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from blis_core.config import (
     ReplayConfig,
     RunConfig,
 )
-from blis_core.contracts import MAX_INT64, Request
+from blis_core.contracts import MAX_INT64, LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError
 from blis_core.policies.choice import Policies, resolve_policies
@@ -31,8 +31,10 @@ from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
 from blis_core.workload.generated import GeneratedWorkload
 
 if TYPE_CHECKING:
+    from blis_core.accuracy import Accuracy
     from blis_core.catalog.defaults import Preset
     from blis_core.config import SimulationConfig
+    from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
@@ -269,8 +271,9 @@ def _simulate(
     outcome = cluster.outcome
     if keep_requests:
         generated = generated + outcome.follow_ups
+    finished = [instance.finish() for instance in cluster.instances]
     return build_results(
-        [instance.finish() for instance in cluster.instances],
+        finished,
         several=num_instances(config, policies) > 1,
         priority_policy=policies.priority.name,
         shed_by_class=outcome.rejected_by_class,
@@ -288,6 +291,10 @@ def _simulate(
         generated=generated,
         workload_seed=workload_seed,
         resolution=list(deployment.resolution),
+        warnings=list(
+            dict.fromkeys(text for i in cluster.instances for text in i.latency.warnings)
+        ),
+        accuracy=_accuracy(deployment, [i.latency for i in cluster.instances], finished),
         config=config,
     )
 
@@ -303,6 +310,29 @@ def _session_counts(sessions: SessionManager | None) -> dict[str, int]:
             " turned away, and what would have followed it never came"
         )
     return counts
+
+
+def _accuracy(
+    deployment: Deployment, models: Sequence[LatencyModel], finished: Sequence[InstanceMetrics]
+) -> Accuracy | None:
+    """What the latency model says of this run, if all instances share one.
+
+    The facts are gathered only if it says anything.
+    """
+    latency = models[0] if models and all(model is models[0] for model in models) else None
+    if latency is None or type(latency).accuracy is LatencyModel.accuracy:
+        return None
+    from blis_core.results.facts import run_facts
+
+    facts = run_facts(
+        finished,
+        model=deployment.model,
+        hardware=deployment.gpu,
+        tp=deployment.tp,
+        max_running=deployment.limits.max_running,
+        total_blocks=deployment.total_blocks,
+    )
+    return latency.accuracy(facts) if facts is not None else None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +39,18 @@ def load_gpus(path: str = "", *, beside: Path | None = None) -> dict[str, Hardwa
     return bundled_gpus()
 
 
-def find_gpu(name: str, path: str = "", *, beside: Path | None = None) -> HardwareDescription:
-    """The GPU called exactly ``name`` (letter case counts); sources as for :func:`load_gpus`."""
-    gpus = load_gpus(path, beside=beside)
+def find_gpu(
+    name: str,
+    path: str = "",
+    *,
+    beside: Path | None = None,
+    others: Mapping[str, HardwareDescription] | None = None,
+) -> HardwareDescription:
+    """The GPU called exactly ``name`` (letter case counts); sources as for :func:`load_gpus`.
+
+    ``others`` are looked at last.
+    """
+    gpus = {**(others or {}), **load_gpus(path, beside=beside)}
     if name not in gpus:
         known = ", ".join(sorted(gpus)) or "none"
         raise BlisError(

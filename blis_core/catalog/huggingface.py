@@ -12,6 +12,10 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
+from blis_core.catalog.details import name_format, parse_details
+from blis_core.catalog.json_fields import integer as _integer
+from blis_core.catalog.json_fields import number as _number
+from blis_core.catalog.json_fields import text as _text
 from blis_core.contracts import ModelDescription
 from blis_core.errors import BlisError
 
@@ -85,10 +89,12 @@ def is_suitable(config: Config) -> bool:
 def parse_model(config: Config) -> ModelDescription:
     """The model description; figures that are absent or of the wrong JSON type are 0.
 
-    ``head_dim`` is ignored (reference quirk 03-3).
+    What the reference ignores, such as ``head_dim`` (quirk 03-3), goes into ``details``.
     """
     heads = _integer(config, "num_attention_heads")
     ffn = _integer(config, "intermediate_size", "ffn_hidden_size")
+    experts = _experts(config)
+    shared_ffn = _shared_ffn(config, ffn)
     return ModelDescription(
         layers=_integer(config, "num_hidden_layers"),
         hidden=_integer(config, "hidden_size"),
@@ -99,13 +105,14 @@ def parse_model(config: Config) -> ModelDescription:
         ffn=ffn,
         bytes_per_value=_bytes_per_value(config),
         weight_bytes=_quantised_bytes(config.get("quantization_config")),
-        experts=_experts(config),
+        experts=experts,
         experts_per_token=_integer(config, "num_experts_per_tok"),
         expert_ffn=_integer(config, "moe_intermediate_size"),
-        shared_ffn=_shared_ffn(config, ffn),
+        shared_ffn=shared_ffn,
         interleave_step=_integer(config, "interleave_moe_layer_step"),
         dense_ffn=_integer(config, "intermediate_size_mlp"),
         activation=_text(config, "hidden_act"),
+        details=parse_details(config, experts=experts, ffn=ffn, shared_ffn=shared_ffn),
     )
 
 
@@ -147,7 +154,10 @@ def describe(config: Config, model: str) -> tuple[ModelDescription, list[str]]:
     """
     description = parse_model(config)
     if description.weight_bytes == 0:
-        description = attrs.evolve(description, weight_bytes=weight_bytes_from_name(model))
+        width = weight_bytes_from_name(model)
+        description = attrs.evolve(
+            description, weight_bytes=width, details=name_format(description.details, width, model)
+        )
     width, weight = description.bytes_per_value, description.weight_bytes
     warnings = []
     if weight == 0 and config.get("quantization_config") is not None:
@@ -200,30 +210,6 @@ def scaled_positions(positions: int, model_type: str, rope_scaling: Any) -> int:
 
 
 # --------------------------------------------------------------------------------- single fields
-
-
-def _number(value: Any) -> float | None:
-    """A JSON number as a float, as the reference reads it; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _integer(config: Config, *keys: str) -> int:
-    """First non-zero number under ``keys``, truncated; 0 without one."""
-    for key in keys:
-        number = _number(config.get(key))
-        if number is not None and math.isfinite(number) and int(number) != 0:
-            return int(number)
-    return 0
-
-
-def _text(config: Config, key: str) -> str:
-    value = config.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _bytes_per_value(config: Config) -> float:

@@ -22,6 +22,8 @@ _HF_KEYS: Final = {
     "layers": "num_hidden_layers",
     "hidden": "hidden_size",
     "heads": "num_attention_heads",
+    "head_dim": "head_dim",
+    "kv_lora_rank": "kv_lora_rank",
     "kv_heads": "num_key_value_heads",
     "ffn": "intermediate_size",
     "dense_ffn": "intermediate_size_mlp",
@@ -36,6 +38,7 @@ _HF_MOE_KEYS: Final = {
     "expert_ffn": "moe_intermediate_size",
     "shared_experts": "n_shared_experts",
     "interleave": "interleave_moe_layer_step",
+    "first_dense": "first_k_dense_replace",
 }
 """HuggingFace keys of the fields of ``data/models.json``."""
 
@@ -71,8 +74,12 @@ def bundled_config(short_name: str) -> Config | None:
     if quantization := figures.get("quantization"):
         config["quantization_config"] = {"quant_method": quantization["method"]}
         if "bits" in quantization:
-            weights = {"num_bits": quantization["bits"]}
+            weights = {"num_bits": quantization["bits"], "type": quantization["type"]}
             config["quantization_config"]["config_groups"] = {"group_0": {"weights": weights}}
+        if "ignore" in quantization:
+            config["quantization_config"]["ignore"] = quantization["ignore"]
+    if figures.get("multimodal"):
+        config["vision_config"] = {}
     return config
 
 

@@ -71,7 +71,13 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 @click.option(
     "-p", metavar="no:NAME", expose_value=False, help="Leave out a plugin or distribution."
 )
-@click.option("--list-plugins", is_flag=True, help="Show what is installed and what it registers.")
+@click.option(
+    "--list-plugins",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="Show what is installed and what it registers; with a name, all about that.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With --list-plugins: as JSON.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks of errors.")
 @click.option(
@@ -83,16 +89,18 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
     help="Show the version.",
 )
 @click.pass_context
-def _blis(ctx: click.Context, list_plugins: bool, as_json: bool) -> None:
+def _blis(ctx: click.Context, list_plugins: str | None, as_json: bool) -> None:
     """Simulate the serving of large language models."""
-    if as_json and not list_plugins:
+    if as_json and list_plugins is None:
         raise click.UsageError("--json goes with --list-plugins")
-    if list_plugins:
+    if list_plugins is not None:
         from blis_core import plugin_listing
 
         registry = plugins.get_registry()
         if as_json:
             click.echo(plugin_listing.as_json(registry))
+        elif list_plugins:
+            click.echo(plugin_listing.details(registry, list_plugins))
         else:
             width = os.get_terminal_size().columns if sys.stdout.isatty() else None
             click.echo(plugin_listing.as_table(registry, width))

@@ -91,10 +91,11 @@ class Instance:
         """Requests that completed, timed out or were dropped."""
         self.ended_at = 0
         """Time of the event in which the latest of them ended (the start of its last step)."""
-        self._latency = latency
+        self.latency = latency
         self._step_time = latency.step_time
         self._output_time = latency.output_token_time()
         self._completion_time = latency.completion_time()
+        self._first_token_delay = latency.first_token_delay
         self._chains = chains
         chains.listeners.append(store.chain_shared)
         self._limits = limits
@@ -143,7 +144,7 @@ class Instance:
         """The request arrives here at ``time`` (not before its own arrival)."""
         request.assigned = self.name
         self._sequence += 1
-        enters = time + self._latency.queueing_time(request.prompt_len)
+        enters = time + self.latency.queueing_time(request.prompt_len)
         heapq.heappush(self._entering, (enters, self._sequence, request))
         self.metrics.requests.append(request)
         self._arrived = time
@@ -396,7 +397,10 @@ class Instance:
             if member.progress == request.prompt_len:
                 batch.prefilling.remove(member)
                 if request.ttft < 0:
-                    request.ttft = now + token_time - request.arrival
+                    request.first_token_delay = delay = self._first_token_delay(
+                        shape.decodes + len(prefills)
+                    )
+                    request.ttft = now + token_time - request.arrival + delay
                 if not tokens:
                     # a whole prompt hit holds no blocks; its output starts a chain of its own
                     store.restart(member, self._chains.output_keys(request), request.prompt_len)
@@ -449,7 +453,7 @@ class Instance:
         generated = position - request.prompt_len
         metrics.output_tokens += generated + 1 if generated < output else generated
         # without a first token of its own the request was prefilled elsewhere
-        request.e2e = max(request.ttft, 0) + request.itl_sum
+        request.e2e = max(request.ttft, 0) + max(0, request.itl_sum - request.first_token_delay)
         if output > 0:
             request.e2e += self._completion_time
         self._done(request, now, end)
@@ -534,7 +538,7 @@ class Instance:
             k = self.log.steps - plan.first
             if k < len(plan.ends) and now == (plan.ends[k - 1] if k else plan.start):
                 return plan, k
-        times = self._latency.decode_times(batch.decodes, batch.context, steps)
+        times = self.latency.decode_times(batch.decodes, batch.context, steps)
         ends = times.cumsum()
         ends += now
         self._plan = plan = Plan(batch.version, self.log.steps, now, times, ends)

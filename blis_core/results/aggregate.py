@@ -20,6 +20,7 @@ from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_m
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from blis_core.accuracy import Accuracy
     from blis_core.cluster.decisions import DecisionLog
     from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.config import SimulationConfig
@@ -48,6 +49,8 @@ def build_results(
     generated: list[Request] | None = None,
     workload_seed: int = 0,
     resolution: list[tuple[str, str, str]] | None = None,
+    warnings: list[str] | None = None,
+    accuracy: Accuracy | None = None,
     config: SimulationConfig | None = None,
 ) -> Results:
     """Results of a finished run.
@@ -114,6 +117,8 @@ def build_results(
         generated=generated if generated is not None else [],
         workload_seed=workload_seed,
         resolution=resolution if resolution is not None else [],
+        warnings=warnings if warnings is not None else [],
+        accuracy=accuracy,
         config=config,
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
+    from blis_core.accuracy import Accuracy
     from blis_core.autoscaling.autoscaler import ScalingTick
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.cluster.elastic import FleetEvent
@@ -267,6 +268,10 @@ class Results:
     workload_seed: int = 0
     resolution: list[tuple[str, str, str]] = attrs.field(factory=list)
     """Settings that were derived: (name, value, where it came from)."""
+    warnings: list[str] = attrs.field(factory=list)
+    """Why the latency model's predictions may be less accurate than usual."""
+    accuracy: Accuracy | None = None
+    """How far the latencies can be trusted, if the latency model knows."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
     """What was asked for."""
 

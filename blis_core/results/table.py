@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from blis_core.accuracy import Accuracy
     from blis_core.cluster.decisions import TraceSummary
     from blis_core.results.model import (
         Distribution,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
+_ERRORS = ("ttft_mean", "ttft_p99", "e2e_mean", "itl_mean")
 _FIGURES = ("mean", "p50", "p90", "p99")
 
 
@@ -48,6 +50,8 @@ def _sections(results: Results) -> Iterator[RenderableType]:
         yield _fitness(results.fitness)
     if troubles := _troubles(results):
         yield _listing("Troubles", troubles, style="yellow")
+    if results.accuracy is not None:
+        yield from _accuracy(results.accuracy)
     if len(results.instances) > 1:
         yield _instances(results.instances)
     if len(results.per_slo) > 1:
@@ -153,6 +157,21 @@ def _latencies(cluster: MetricsBlock) -> RenderableType:
     for label, key in _LATENCIES:
         table.add_row(label, *(_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES))
     return table
+
+
+def _accuracy(accuracy: Accuracy) -> Iterator[RenderableType]:
+    """The errors of the nearest runs that were compared, and why they may not hold here."""
+    if accuracy.nearest:
+        table = _table("Error where it was measured (%)", "TTFT mean", "TTFT p99", "E2E", "ITL")
+        for run in accuracy.nearest:
+            name = f"{run.model}, {run.tp} x {run.hardware}, {'/'.join(map(str, run.rates))}/s"
+            errors = (run.errors.get(key) for key in _ERRORS)
+            table.add_row(name, *("" if e is None else f"{e:+.1f}" for e in errors))
+        yield table
+    remarks = [("Not compared", text) for text in accuracy.outside]
+    remarks += [("Unstable", text) for text in accuracy.unstable]
+    if remarks:
+        yield _listing("Accuracy", remarks, style="yellow")
 
 
 def _fitness(fitness: Fitness) -> RenderableType:

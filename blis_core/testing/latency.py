@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,6 +96,18 @@ class LatencyModelTests:
             require_whole(model.queueing_time(prompt_len), 0, f"queueing_time({prompt_len})")
         require_whole(model.output_token_time(), 0, "output_token_time()")
         require_whole(model.completion_time(), 0, "completion_time()")
+        for members in (1, 32, 256):
+            delay = model.first_token_delay(members)
+            require_whole(delay, 0, f"first_token_delay({members})")
+
+    def test_warnings_are_lines_of_text(self) -> None:
+        """They are shown to users, one by one."""
+        warnings: Sequence[object] = self.make().warnings
+        for warning in warnings:
+            require(
+                isinstance(warning, str) and warning.strip() and "\n" not in warning,
+                f"warnings holds {warning!r}, which is not a line of text",
+            )
 
     def test_a_run_of_decode_steps_takes_what_its_steps_take(self) -> None:
         """``decode_times`` is ``step_time`` in bulk, to the last microsecond."""

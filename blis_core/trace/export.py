@@ -58,7 +58,7 @@ def _row(number: int, r: Request) -> TraceRow:
     first = last = 0
     if r.ttft >= 0:
         first = r.arrival + r.ttft
-        last = first + r.itl_sum
+        last = first + max(0, r.itl_sum - r.first_token_delay)
     prefix = r.prefix_length if r.prefix_length <= r.prompt_len else 0
     return TraceRow(
         request_id=number,

@@ -42,6 +42,12 @@ LATENCY = [
     ),
     latency("overheads_are_whole_microseconds", "output_token", output_token_time=lambda s: -1),
     latency("overheads_are_whole_microseconds", "completion_time", completion_time=lambda s: None),
+    latency(
+        "overheads_are_whole_microseconds",
+        "first_token_delay(32)",
+        first_token_delay=lambda s, n: 0 if n == 1 else 0.5,
+    ),
+    latency("warnings_are_lines_of_text", "two\\nlines", warnings=("two\nlines",)),
     latency("a_run_of_decode_steps_takes_what_its_steps_take", "step 1 takes 12 us", Sloppy),
     latency(
         "a_run_of_decode_steps_takes_what_its_steps_take",

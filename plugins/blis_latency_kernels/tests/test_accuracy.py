@@ -1,0 +1,112 @@
+"""What the model says of its accuracy after a run."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from blis_core.api import RunFacts, simulate
+from blis_core.cli.main import main
+from blis_latency_kernels.accuracy import accuracy_of, validated_runs
+from blis_latency_kernels.constants import gpu
+
+KNOWN = RunFacts(
+    model="meta-llama/llama-3.1-70b-instruct",
+    hardware="H100",
+    tp=4,
+    max_running=128,
+    rate=5.0,
+    prompt_tokens=600.0,
+    output_tokens=250.0,
+    longest=900,
+    peak_running=50,
+    peak_kv_use=0.3,
+)
+
+
+def facts(**changes):
+    return attrs.evolve(KNOWN, **changes)
+
+
+def test_the_index_holds_errors_and_nothing_measured():
+    runs = validated_runs()
+    assert len(runs) >= 15
+    for run in runs:
+        assert gpu(run.hardware) is not None
+        assert run.model == run.model.lower()
+        assert set(run.errors) >= {"ttft_mean", "e2e_mean", "itl_mean"}
+        assert all(abs(run.errors[key]) < 100 for key in ("e2e_mean", "itl_mean"))
+
+
+def test_a_run_like_one_that_was_compared():
+    accuracy = accuracy_of(KNOWN)
+    assert accuracy.outside == accuracy.unstable == ()
+    nearest = accuracy.nearest[0]
+    assert (nearest.model, nearest.tp) == (KNOWN.model, 4)
+    assert len(accuracy.nearest) == 3
+
+
+OUTSIDE = {
+    "another GPU": ({"hardware": "H200"}, "no run on H200"),
+    "another model": ({"model": "acme/large"}, "no run of acme/large on H100"),
+    "another degree": ({"tp": 8}, "TP 8 on H100"),
+    "more traffic": ({"rate": 100.0}, "100 requests per second"),
+    "longer prompts": ({"prompt_tokens": 4000.0}, "4,000 prompt tokens"),
+    "shorter prompts": ({"prompt_tokens": 50.0}, "50 prompt tokens"),
+    "longer answers": ({"output_tokens": 5000.0}, "5,000 output tokens"),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_outside(case):
+    changes, message = OUTSIDE[case]
+    assert any(message in text for text in accuracy_of(facts(**changes)).outside)
+
+
+def test_less_traffic_is_an_easier_load():
+    assert accuracy_of(facts(rate=0.1)).outside == ()
+
+
+def test_the_nearest_runs_have_the_same_gpu_and_model_first():
+    other = accuracy_of(facts(model="meta-llama/llama-2-7b-hf", tp=1, rate=8.0)).nearest
+    assert {run.model for run in other} == {"meta-llama/llama-2-7b-hf"}
+
+
+def test_unstable():
+    assert "120 of 128" in accuracy_of(facts(peak_running=120)).unstable[0]
+    assert "97 %" in accuracy_of(facts(peak_kv_use=0.97)).unstable[0]
+
+
+RUN = {
+    "model": "qwen/qwen3-14b",
+    "latency_model": "kernels",
+    "rate": 4,
+    "num_requests": 40,
+    "max_num_running_reqs": 16,
+}
+
+
+def test_results_say_it():
+    accuracy = simulate(**RUN).accuracy
+    assert "no run of qwen/qwen3-14b on H100" in accuracy.outside
+    assert "16 of 16 places" in accuracy.unstable[0]
+    assert simulate(**{**RUN, "latency_model": "roofline"}).accuracy is None
+
+
+ARGUMENTS = [
+    *("run", "--model", "qwen/qwen3-14b", "--latency-model", "kernels", "--num-requests", "20"),
+]
+
+
+def test_json_and_table_show_it_and_text_does_not(capsys):
+    assert main([*ARGUMENTS, "--output", "json"]) == 0
+    accuracy = json.loads(capsys.readouterr().out)["accuracy"]
+    assert set(accuracy) == {"nearest", "outside", "unstable"}
+    assert main([*ARGUMENTS, "--output", "table"]) == 0
+    table = capsys.readouterr().out
+    assert "Error where it was measured (%)" in table
+    assert "no run of qwen/qwen3-14b on H100" in table
+    assert main([*ARGUMENTS, "--output", "text"]) == 0
+    assert "measured" not in capsys.readouterr().out

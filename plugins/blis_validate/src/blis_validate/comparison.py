@@ -1,0 +1,140 @@
+"""Errors of predictions, record by record and in groups."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from blis_validate.dataset import Record
+from blis_validate.figures import measured_figures
+from blis_validate.runner import Outcome
+
+OWN: Final = "simulated"
+"""Name of our own prediction among those of others."""
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """One record, what it measured, and what was predicted."""
+
+    record: Record
+    outcome: Outcome
+    measured: dict[str, float]
+    """By metric."""
+    errors: dict[str, dict[str, float]]
+    """Error in per cent by predictor and metric: (predicted - measured) / measured."""
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its errors count: it was simulated, and nobody was overloaded."""
+        figures = self.outcome.figures
+        return figures is not None and not figures.overloaded and not self.record.overload
+
+    @property
+    def load(self) -> str:
+        """The traffic in a few words."""
+        load = self.record.workload
+        rates = "/".join(f"{stage.rate_rps:g}" for stage in load.stages)
+        return f"{load.profile} {rates}/s" if rates else load.generator
+
+    @property
+    def kv_error(self) -> float | None:
+        """Error of the estimated number of KV blocks in per cent, where one is published."""
+        record, estimate = self.record, self.outcome.kv_blocks
+        if not estimate or not record.total_kv_blocks:
+            return None
+        return percent(estimate, record.total_kv_blocks)
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """Absolute errors of one metric over several records, in per cent."""
+
+    count: int
+    mean: float
+    median: float
+    worst: float
+    worst_id: str
+
+
+def percent(predicted: float, measured: float) -> float:
+    """The error of a prediction in per cent."""
+    return 100.0 * (predicted - measured) / measured
+
+
+def compare(records: Sequence[Record], outcomes: Iterable[Outcome]) -> list[Comparison]:
+    """Our predictions and those in the data set against what was measured."""
+    return [
+        Comparison(
+            record=record,
+            outcome=outcome,
+            measured=measured_figures(record.measured),
+            errors=_errors(record, outcome),
+        )
+        for record, outcome in zip(records, outcomes, strict=True)
+    ]
+
+
+def _errors(record: Record, outcome: Outcome) -> dict[str, dict[str, float]]:
+    measured = measured_figures(record.measured)
+    predictions = {
+        name: measured_figures(figures) for name, figures in record.reference_predictions.items()
+    }
+    if outcome.figures is not None:
+        predictions = {OWN: outcome.figures.values, **predictions}
+    return {
+        name: {
+            metric: percent(values[metric], value)
+            for metric, value in measured.items()
+            if metric in values
+        }
+        for name, values in predictions.items()
+    }
+
+
+def predictors(comparisons: Sequence[Comparison]) -> list[str]:
+    """Names of all who predicted, ourselves first."""
+    return list(dict.fromkeys(name for c in comparisons for name in (OWN, *c.errors)))
+
+
+def summarise(
+    comparisons: Iterable[Comparison], metric: str, predictor: str = OWN
+) -> Summary | None:
+    """The errors of one predictor in one metric; None if no record can be compared."""
+    errors = [
+        (abs(c.errors[predictor][metric]), c.record.id)
+        for c in comparisons
+        if c.comparable and metric in c.errors.get(predictor, {})
+    ]
+    if not errors:
+        return None
+    worst, worst_id = max(errors)
+    values = [error for error, _ in errors]
+    return Summary(
+        count=len(values),
+        mean=statistics.fmean(values),
+        median=statistics.median(values),
+        worst=worst,
+        worst_id=worst_id,
+    )
+
+
+GROUPINGS: Final[Mapping[str, Callable[[Comparison], str]]] = {
+    "set": lambda c: c.record.set or "all",
+    "model": lambda c: c.record.model,
+    "GPU": lambda c: f"{c.record.tp} x {c.record.hardware}",
+    "load": lambda c: c.load,
+}
+"""Ways to divide records into groups."""
+
+
+def groups(
+    comparisons: Sequence[Comparison], grouping: str
+) -> Iterator[tuple[str, list[Comparison]]]:
+    """The groups of one way to divide, by name."""
+    key = GROUPINGS[grouping]
+    for name in sorted({key(c) for c in comparisons}):
+        yield name, [c for c in comparisons if key(c) == name]
