@@ -38,6 +38,7 @@ def document(results: Results) -> dict[str, Any]:
             {"name": name, "value": value, "origin": origin}
             for name, value, origin in results.resolution
         ],
+        "offered_rps": results.offered_rps,
         "cluster": attrs.asdict(results.cluster),
         "instances": [attrs.asdict(block) for block in results.instances],
         "fitness": attrs.asdict(results.fitness) if results.fitness is not None else None,
