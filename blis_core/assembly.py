@@ -26,6 +26,7 @@ from blis_core.policies.choice import Policies
 from blis_core.policies.scorers import make_scorers
 from blis_core.pool_deployment import PoolDeployments
 from blis_core.rng import PartitionedRandom
+from blis_core.semantics import parse_semantics
 
 if TYPE_CHECKING:
     from blis_core.autoscaling.autoscaler import Autoscaler
@@ -53,6 +54,7 @@ class InstanceMaker:
         self._chains = chains
         self._horizon = horizon
         self._store = _kv_store(config)
+        self._semantics = parse_semantics(config.semantics)
         self._shared: dict[int, tuple[LatencyModel, KVSetup]] = {}
 
     def __call__(self, name: str, deployment: Deployment) -> Instance:
@@ -70,6 +72,7 @@ class InstanceMaker:
             scheduler=self._policies.make_scheduler(),
             limits=deployment.limits,
             horizon=self._horizon,
+            semantics=self._semantics,
         )
 
 

@@ -18,6 +18,7 @@ from blis_core.disaggregation_options import DISAGGREGATION, DisaggregationOptio
 from blis_core.errors import BlisError
 from blis_core.log import LEVELS
 from blis_core.option import OptionSpec, ValueKind, finite_positive, option, options_of
+from blis_core.semantics import parse_semantics
 
 DEFAULT_LATENCY_MODEL = "roofline"
 DEFAULT_TOTAL_KV_BLOCKS = 1_000_000
@@ -239,6 +240,12 @@ class SimulationConfig(DisaggregationOptions):
         "Most prompt tokens of one request in a step; 0 = off.",
         at_least=0,
     )
+    semantics: str = option(
+        ValueKind.TEXT,
+        BATCH,
+        "reference",
+        "Engine rules: reference or vllm, and behind it, with commas, +RULE or -RULE.",
+    )
 
     num_instances: int = option(
         ValueKind.INT, CLUSTER, 1, "Model instances that share the traffic.", at_least=1
@@ -431,6 +438,7 @@ class SimulationConfig(DisaggregationOptions):
             raise self._spec("kv_transfer_bandwidth").error(
                 self.kv_transfer_bandwidth, "finite and greater than 0"
             )
+        parse_semantics(self.semantics)
         self._check_workload()
         for spec in options_of(type(self)):
             spec.check_range(getattr(self, spec.name))

@@ -253,15 +253,16 @@ def _simulate(
     if keep_requests:
         requests = generated = list(requests)
     sessions = None
+    follow_ups = workload.follow_ups
     if workload.sessions:
         from blis_core.workload.sessions import SessionManager
 
-        sessions = SessionManager(workload.sessions, workload.follow_up_budget)
+        follow_ups = sessions = SessionManager(workload.sessions, workload.follow_up_budget)
     with _collector_off():
-        if sessions is None:
+        if follow_ups is None:
             cluster.run(requests)
         else:
-            cluster.run(requests, sessions.on_done, sessions.on_lost)
+            cluster.run(requests, follow_ups.on_done, follow_ups.on_lost)
     report = None
     if fleet is not None:
         from blis_core.results.fleet import fleet_report

@@ -777,6 +777,14 @@ def models() -> str:
     )
 
 
+def semantics() -> str:
+    """The rules of the engine and the sets that they belong to."""
+    from blis_core.semantics import RULES
+
+    rows = [f"| `{name}` | {summary} |" for name, summary in RULES.items()]
+    return "\n".join(["| rule of vLLM | what it does |", "| --- | --- |", *rows]) + "\n"
+
+
 def other_models() -> str:
     """Models with default GPUs whose architecture is not in the catalogue."""
     known = {figures["repo"].lower() for figures in bundled("models")["models"].values()}
@@ -936,6 +944,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "latency-models": latency_models,
     "models": models,
     "other-models": other_models,
+    "semantics": semantics,
     "presets": presets,
     "spike-file": example("spike.yaml"),
     "spike-table": spike,

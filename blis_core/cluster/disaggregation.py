@@ -102,7 +102,7 @@ class Disaggregation:
         view = self.prefill.view(now)
         if not len(view):
             cluster.outcome.unroutable += 1
-            cluster.lose(parent.request)
+            cluster.lose(parent.request, now)
             return
         decision = self.prefill.policy.route(half, view)
         index = view.index(decision.target)
@@ -177,7 +177,7 @@ class Disaggregation:
         """There is no room; no other instance is tried, and its session waits for ever (07-Q9)."""
         self.dropped += 1
         parent.completion = now
-        self._cluster.lose(parent.request)
+        self._cluster.lose(parent.request, now)
 
     # ------------------------------------------------------------------------------ the ends
 
@@ -202,7 +202,7 @@ class Disaggregation:
             if half.state is COMPLETED:
                 self._prefilled(half.parent, now)
             else:  # timed out or dropped; its session waits for ever (07-Q9)
-                self._cluster.lose(half.parent.request)
+                self._cluster.lose(half.parent.request, now)
         elif isinstance(half, DecodeHalf):
             self.pending -= 1
             if half.state is TIMED_OUT:

@@ -326,7 +326,7 @@ class ElasticFleet(ScalableCluster):
                 before(request, tick)
 
         instance.on_done = ended
-        self.cluster.give_up(lost)
+        self.cluster.give_up(lost, self.now)
         self._end(unit, self.now)
 
     def _watch(self, unit: Unit, *, overlook_entering: bool) -> None:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.contracts import IntArray
 
-Lost = Callable[[Request], None]
-"""Called with a request that is turned away before it reaches an instance."""
+Lost = Callable[[Request, int], list[Request]]
+"""Called with a request that is turned away before it reaches an instance, and when; returns new
+arrivals, which come later."""
 FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
 Watcher = Callable[[int, int], None]
@@ -350,14 +351,14 @@ class Cluster:
             outcome.rejected += 1
             name = request.slo_class or "standard"
             outcome.rejected_by_class[name] = outcome.rejected_by_class.get(name, 0) + 1
-            self.lose(request)
+            self.lose(request, now)
         elif self._gateway is None:
             self.forward(request, now)
         else:
             shed = self._gateway.queue.enqueue(request, now)
             if shed is not None:
                 self.outcome.gateway_shed += 1
-                self.lose(shed)
+                self.lose(shed, now)
             if shed is not request:
                 self._dispatch(now)
 
@@ -368,7 +369,7 @@ class Cluster:
         view = Snapshot(fleet, now, members)
         if not len(view):
             self.outcome.unroutable += 1
-            self.lose(request)
+            self.lose(request, now)
             return
         decision = self._routing.route(request, view)
         if self.log is not None:
@@ -380,10 +381,11 @@ class Cluster:
         for observe in self.on_routed:
             observe(index, request, now)
 
-    def lose(self, request: Request) -> None:
+    def lose(self, request: Request, now: int) -> None:
         """``request`` will never be answered."""
         if self._lost is not None:
-            self._lost(request)
+            for new in self._lost(request, now):
+                self.arrivals.add(new)
 
     def _candidates(self, request: Request) -> IntArray | None:
         """Indices of the instances that may serve ``request``, which names a model; None = all."""
@@ -400,13 +402,13 @@ class Cluster:
                 self.tenants.ended(request)
             self._to_admit.append((due, request))
 
-    def give_up(self, requests: Iterable[Request]) -> None:
+    def give_up(self, requests: Iterable[Request], now: int) -> None:
         """Count requests that went with their instance."""
         for request in requests:
             self.outcome.drained += 1
             if self.tenants is not None:
                 self.tenants.ended(request)
-            self.lose(request)
+            self.lose(request, now)
 
     @property
     def has_horizon(self) -> bool:

@@ -28,6 +28,7 @@ class Member(KVSequence):
     __slots__ = (
         "begun",
         "finish",
+        "gaps",
         "opened",
         "phase",
         "progress",
@@ -36,8 +37,11 @@ class Member(KVSequence):
         "target",
     )
 
-    def __init__(self, request: Request, keys: Chain, rank: int, target: int) -> None:
-        super().__init__(keys, rank, request.tokens, request.prompt_len)
+    def __init__(
+        self, request: Request, keys: Chain, rank: int, target: int, prefill: int = 0
+    ) -> None:
+        """``prefill``: tokens to compute before decoding, if they are more than the prompt."""
+        super().__init__(keys, rank, request.tokens, prefill or request.prompt_len)
         self.request = request
         self.target = target
         """Progress at which the request is done."""
@@ -51,7 +55,9 @@ class Member(KVSequence):
         self.opened = 0
         """While decoding: StepLog.total when the current range began."""
         self.ranges: list[tuple[int, int]] | None = None
-        """Finished ranges of decode steps, if it was ever parked."""
+        """Finished ranges of decode steps, if it was ever parked or suspended."""
+        self.gaps: list[int] = []
+        """Token latencies (us) that belong to no decode step: those across preemptions."""
 
 
 class RunningBatch:

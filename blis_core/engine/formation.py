@@ -12,10 +12,12 @@ from typing import Any
 import attrs
 
 from blis_core.contracts import QUEUED, RUNNING, KVStore, Request, TransferredRequest
-from blis_core.engine.batch import DECODE, Member, RunningBatch
+from blis_core.engine.batch import DECODE, PREFILL, Member, RunningBatch
 from blis_core.engine.metrics import InstanceMetrics
+from blis_core.engine.suspended import Suspended, prefill_length
 from blis_core.engine.waiting import WaitQueue
 from blis_core.kv.chains import Chain, ChainTable
+from blis_core.semantics import REFERENCE, Semantics
 
 LONGEST_RUN = 8192  # steps planned at once; bounds the memory of a run
 
@@ -49,6 +51,7 @@ class BatchFormation:
         limits: Limits,
         metrics: InstanceMetrics,
         preempted_alone: Callable[[Request, int, int], None],
+        semantics: Semantics = REFERENCE,
     ) -> None:
         self.batch = batch
         self.waiting = waiting
@@ -57,6 +60,9 @@ class BatchFormation:
         self._limits = limits
         self._metrics = metrics
         self._preempted_alone = preempted_alone
+        self._semantics = semantics
+        self.leaving: list[Member] = []
+        """Members that are done, but keep slot and blocks for the next choice (schedule lag)."""
         self._rank = 0
         self._refused: Request | None = None  # the last request that found no blocks
         self._charged = False  # whether an attempt from outside may lengthen the next step
@@ -77,9 +83,11 @@ class BatchFormation:
         store.clock = batch.next_step + 1
         if preempted:
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
-        while waiting.count and len(members) < limits.max_running and budget > 0:
+        most = limits.max_running - len(self.leaving)
+        while waiting.count > waiting.hidden and len(members) < most and budget > 0:
             request = waiting.head()
-            if isinstance(request, TransferredRequest):
+            resumed = request.engine if isinstance(request.engine, Suspended) else None
+            if resumed is None and isinstance(request, TransferredRequest):
                 if not self._admit_transferred(request, now, admitted):
                     self._refused = request
                     break
@@ -94,6 +102,8 @@ class BatchFormation:
                 break
             self._rank += 1
             member = Member(request, keys, self._rank, self.target(request))
+            if resumed is not None:
+                resumed.restore(member)
             if not store.admit(member, hit, tokens):
                 self._refused = request
                 break
@@ -166,25 +176,30 @@ class BatchFormation:
         batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
         if not 0 < batch.decodes <= limits.max_tokens or batch.prefilling or self._charged:
             return 0, False
+        if self.leaving:
+            return 0, False
         if batch.parked and not batch.only_tail_parked(limits.max_tokens):
             return 0, False
         if len(batch.members) >= limits.max_running or batch.decodes >= limits.max_tokens:
             return LONGEST_RUN, True  # nobody can be admitted, whoever is next
         if not waiting.count:
             return LONGEST_RUN, False
+        if waiting.hidden:
+            return 0, False
         if not store.refusals_are_pure:
             return 0, False
         request = waiting.head()
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
-        if isinstance(request, TransferredRequest):  # it needs one block, and there was none
+        if isinstance(request, TransferredRequest) and not isinstance(request.engine, Suspended):
+            # it needs one block, and there was none
             return (0, False) if store.free_blocks else (LONGEST_RUN, waiting.fixed_head)
         if self._cannot_fit(request, limits.max_tokens - batch.decodes):
             return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
         _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
             return 0, False
-        clipped = len(hit) * store.block_size + tokens < request.prompt_len
+        clipped = len(hit) * store.block_size + tokens < prefill_length(request)
         if self._chains.output_shared or (hit and clipped):
             # what the head needs may change with any block taken or filled
             return batch.quiet_steps(), waiting.fixed_head
@@ -201,7 +216,7 @@ class BatchFormation:
         chunks: list[tuple[Member, int]] = []
         demand = batch.decodes
         for member in prefilling:
-            tokens = min(member.request.prompt_len - member.progress, most)
+            tokens = min(member.prompt_len - member.progress, most)
             chunks.append((member, tokens))
             demand += tokens
         if demand <= budget:
@@ -221,7 +236,7 @@ class BatchFormation:
                     self.store.settle(member)
                     batch.park(member)
             elif budget > 0:
-                tokens = min(member.request.prompt_len - member.progress, most, budget)
+                tokens = min(member.prompt_len - member.progress, most, budget)
                 chunks.append((member, tokens))
                 budget -= tokens
         return chunks, budget
@@ -232,8 +247,12 @@ class BatchFormation:
         keys = request.keys
         if keys is None:
             keys = self._chains.keys(request)
-        hit = store.match(keys, request.prompt_len // store.block_size)
-        tokens = request.prompt_len - len(hit) * store.block_size
+        length = prefill_length(request)
+        reusable = length
+        if self._semantics.compute_last_token or length > request.prompt_len:
+            reusable -= 1
+        hit = store.match(keys, reusable // store.block_size)
+        tokens = length - len(hit) * store.block_size
         long_prefill = self._limits.long_prefill
         if 0 < long_prefill < tokens:
             tokens = long_prefill
@@ -246,7 +265,7 @@ class BatchFormation:
         blocks with them as without. False means nothing.
         """
         keys = request.keys
-        prompt = request.prompt_len
+        prompt = prefill_length(request)
         if keys is None or keys.head or not keys.private or self._limits.long_prefill:
             return False
         store = self.store
@@ -314,14 +333,44 @@ class BatchFormation:
 
     def _preempt(self, member: Member, *, alone: bool) -> None:
         request = member.request
+        decoded = member.phase != PREFILL
+        if self._semantics.recompute and member.ranges is None:
+            member.ranges = []
         self.batch.remove(member)
         self.store.release(member)
         request.state = QUEUED
         request.engine = None
-        request.itl_sum = request.itl_count = 0
+        if self._semantics.recompute:
+            request.engine = Suspended.of(member, decoded=decoded)
+        else:
+            request.itl_sum = request.itl_count = 0
+            if self._semantics.late_first_token:
+                request.ttft = -1
         self.waiting.push_front(request)
         self._metrics.preemptions += 1
         if alone:
             store = self.store
             hit = store.match(self._chains.keys(request), request.prompt_len // store.block_size)
             self._preempted_alone(request, len(hit), self.target(request))
+
+    # ------------------------------------------------------------------------- schedule lag
+
+    def keep(self, member: Member) -> None:
+        """``member`` has left the batch, but stays in the way for one choice more."""
+        if member.decoding:
+            self.store.settle(member)
+            member.decoding = False
+            member.stored = max(member.stored, member.progress)
+        self.leaving.append(member)
+
+    def let_go(self) -> None:
+        """Give the blocks of the members back that were to keep them for one choice more."""
+        for member in self.leaving:
+            self.store.release(member)
+        self.leaving.clear()
+
+    def catch_up(self) -> None:
+        """The next choice is of the present, whoever has come or gone."""
+        self.let_go()
+        if self.waiting.hidden:
+            self.waiting.reveal()

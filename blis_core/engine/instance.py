@@ -31,10 +31,13 @@ from blis_core.engine.stall import StallGuard
 from blis_core.engine.steplog import StepLog
 from blis_core.engine.waiting import wait_queue
 from blis_core.errors import BlisError
+from blis_core.semantics import REFERENCE, Semantics
 
 if TYPE_CHECKING:
     from blis_core.contracts import IntArray
     from blis_core.kv.chains import ChainTable
+
+_Formed = tuple[list[tuple[Member, int]], list[tuple[Member, int]]]
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
 _SHORTEST_RUN = 8  # fewer steps are cheaper one by one than as arrays
@@ -72,6 +75,7 @@ class Instance:
         horizon: int = MAX_INT64,
         on_done: Callable[[Request, int], None] | None = None,
         fast_forward: bool = True,
+        semantics: Semantics = REFERENCE,
     ) -> None:
         if limits.max_model_len > 0 and -(-limits.max_model_len // store.block_size) > (
             store.total_blocks
@@ -84,7 +88,7 @@ class Instance:
         self.name = name
         self.metrics = InstanceMetrics(name)
         self.store = store
-        self.waiting = wait_queue(scheduler)
+        self.waiting = wait_queue(scheduler, lagging=semantics.schedule_lag)
         self.log = StepLog()
         self.batch = RunningBatch(store.block_size, self.log)
         self.finished = 0
@@ -110,7 +114,9 @@ class Instance:
             limits,
             self.metrics,
             self._preempted_alone,
+            semantics,
         )
+        self._semantics = semantics
         self._entering: list[tuple[int, int, Request]] = []
         self._timeouts: list[tuple[int, int, Request]] = []
         self._sequence = 0
@@ -332,17 +338,20 @@ class Instance:
         if was_running:
             member: Member = request.engine
             self._leave(member)
-            request.engine = None
+            if not self.batch.members:
+                self._formation.let_go()
             # a step that is due stays due, even if nobody is left: reference quirk 01-9
         else:
             self.waiting.discard(request)
-            if request.engine is not None:  # its prompt was transferred, but never its turn
+            if isinstance(request.engine, Member):  # its prompt was transferred, not its turn yet
                 self.store.release(request.engine)
-                request.engine = None
+            request.engine = None
             if request.keys is not None:
                 self.store.forget(request.keys)
         if not self.batch.members and self._next_step == NEVER and self.waiting.count:
             self._next_step = now
+        if self._semantics.abort_timeouts:
+            request.ttft = request.scheduling_delay = -1
         self._done(request, now, now)
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
@@ -369,17 +378,20 @@ class Instance:
 
     def _step(self, now: int) -> None:
         """Form a batch, execute it, complete what finishes (any step, by the general rules)."""
-        batch, waiting, store = self.batch, self.waiting, self.store
+        batch, waiting, store, formation = self.batch, self.waiting, self.store, self._formation
         if not batch.members and not waiting.count:
             self._next_step = NEVER  # everybody it was meant for has timed out
             return
-        chunks, admitted = self._formation.form(now)
+        chunks, admitted = self._form(now) if self._semantics.schedule_lag else formation.form(now)
         if not batch.members and self._nothing_else_comes():
             self._guard.nobody_runs(self.log.steps, waiting.count, store)
-        prefills = [PrefillChunk(m.progress, n, m.request.prompt_len) for m, n in chunks]
-        # in its first step a request counts as having no context, cached prefix or not: the
-        # reference sets its progress only when the step has been executed
-        prefills += [PrefillChunk(0, n, m.request.prompt_len) for m, n in admitted if n]
+        prefills = [PrefillChunk(m.progress, n, m.prompt_len) for m, n in chunks]
+        if self._semantics.cached_context:
+            prefills += [PrefillChunk(m.progress, n, m.prompt_len) for m, n in admitted if n]
+        else:
+            # in its first step a request counts as having no context, cached prefix or not: the
+            # reference sets its progress only when the step has been executed
+            prefills += [PrefillChunk(0, n, m.prompt_len) for m, n in admitted if n]
         shape = BatchShape(tuple(prefills), batch.decodes, batch.context)
         duration = max(1, self._step_time(shape) + store.consume_transfer_us())
         metrics = self.metrics
@@ -394,23 +406,44 @@ class Instance:
         for member, tokens in chunks + admitted:
             member.progress += tokens
             request = member.request
-            if member.progress == request.prompt_len:
+            if member.progress == member.prompt_len:
                 batch.prefilling.remove(member)
                 if request.ttft < 0:
                     request.first_token_delay = delay = self._first_token_delay(
                         shape.decodes + len(prefills)
                     )
                     request.ttft = now + token_time - request.arrival + delay
+                elif member.prompt_len > request.prompt_len:  # back from a preemption
+                    self._bridge(member, now + token_time)
                 if not tokens:
                     # a whole prompt hit holds no blocks; its output starts a chain of its own
                     store.restart(member, self._chains.output_keys(request), request.prompt_len)
-                if member.target > request.prompt_len:
-                    batch.begin_decode(member, request.prompt_len)
+                if member.target > member.prompt_len:
+                    batch.begin_decode(member, member.prompt_len)
                 else:
                     done.append(member)
         if store.mirrors:
             store.mirror(batch.members.values(), 1)
         self._complete(done, now, duration)
+
+    def _bridge(self, member: Member, now: int) -> None:
+        """The next token after a preemption is there: note the time since the last one."""
+        request = member.request
+        last = request.arrival + request.ttft - request.first_token_delay + request.itl_sum
+        gap = now - last
+        request.itl_sum += gap
+        request.itl_count += 1
+        member.gaps.append(gap)
+
+    def _form(self, now: int) -> _Formed:
+        """The batch that was chosen when the step before began; that of now if the engine idled."""
+        formation = self._formation
+        if not self.batch.members:
+            formation.catch_up()
+            return formation.form(now)
+        formed = formation.form(now)
+        formation.catch_up()
+        return formed
 
     # ------------------------------------------------------------------------- completions
 
@@ -424,6 +457,8 @@ class Instance:
             self._guard.reset()
             for member in done:
                 self._finish_request(member, now, end)
+            if not batch.members:
+                self._formation.let_go()
             self._touch(end)
         self._next_step = end if batch.members or self.waiting.count else NEVER
 
@@ -441,12 +476,12 @@ class Instance:
             request.length_capped = True
         decoded = member.phase == DECODE
         self._leave(member)
-        if decoded:
-            if member.ranges is None:
-                self.log.count(member.begun, self.log.steps)
-            else:
-                for start, stop in member.ranges:
-                    self.log.count(start, stop)
+        if member.ranges is not None:
+            for start, stop in member.ranges:
+                self.log.count(start, stop)
+            self.log.count_gaps(member.gaps)
+        elif decoded:
+            self.log.count(member.begun, self.log.steps)
         request.state = COMPLETED
         request.engine = None
         metrics.completed += 1
@@ -462,7 +497,10 @@ class Instance:
     def _leave(self, member: Member) -> None:
         """Take a member out of the batch and give its blocks back."""
         self.batch.remove(member)
-        self.store.release(member)
+        if self._semantics.schedule_lag:
+            self._formation.keep(member)
+        else:
+            self.store.release(member)
         request = member.request
         if isinstance(request, TransferredRequest) and request.itl_count:
             request.first_decode_us = self.log.value(self.batch.first_decode(member))

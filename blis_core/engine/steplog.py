@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class StepLog:
     """Per-step token latencies of one instance, in us."""
 
-    __slots__ = ("_ends", "_starts", "_values", "steps", "total")
+    __slots__ = ("_ends", "_gaps", "_starts", "_values", "steps", "total")
 
     def __init__(self) -> None:
         self.steps = 0
@@ -26,6 +26,7 @@ class StepLog:
         self._values = array("q")
         self._starts = array("q")
         self._ends = array("q")
+        self._gaps = array("q")
 
     def add(self, value: int) -> None:
         """Log one step."""
@@ -48,6 +49,10 @@ class StepLog:
         self._starts.append(start)
         self._ends.append(end)
 
+    def count_gaps(self, values: list[int]) -> None:
+        """A completed request had these latencies between its tokens as well."""
+        self._gaps.extend(values)
+
     def weighted(self) -> tuple[IntArray, IntArray]:
         """Values and how often each counts."""
         import numpy as np
@@ -56,4 +61,8 @@ class StepLog:
         values = np.frombuffer(self._values, dtype=np.int64).copy()
         change = np.bincount(np.frombuffer(self._starts, dtype=np.int64), minlength=n + 1)
         change -= np.bincount(np.frombuffer(self._ends, dtype=np.int64), minlength=n + 1)
-        return values, np.cumsum(change)[:n]
+        weights = np.cumsum(change)[:n]
+        if self._gaps:
+            gaps = np.frombuffer(self._gaps, dtype=np.int64)
+            return np.concatenate((values, gaps)), np.concatenate((weights, np.ones_like(gaps)))
+        return values, weights

@@ -15,7 +15,14 @@ from blis_core.contracts import TIMED_OUT, Request, Scheduler
 class WaitQueue(Protocol):
     """What the engine needs of a wait queue; its length counts live requests."""
 
-    count: int
+    @property
+    def count(self) -> int:
+        """Live requests."""
+
+    @property
+    def hidden(self) -> int:
+        """How many of them the next batch does not know yet (only with a schedule lag)."""
+
     fixed_head: bool
     """True: a request that joins at the back never becomes the head."""
 
@@ -34,11 +41,15 @@ class WaitQueue(Protocol):
     def discard(self, request: Request) -> None:
         """Remove a request that has just timed out."""
 
+    def reveal(self) -> None:
+        """Hide nobody any longer."""
+
 
 class FcfsQueue:
     """Arrival order; preempted requests in front."""
 
     fixed_head = True
+    hidden = 0
 
     def __init__(self) -> None:
         self.count = 0
@@ -70,11 +81,15 @@ class FcfsQueue:
         """Remove a request that has just timed out."""
         self.count -= 1
 
+    def reveal(self) -> None:
+        """Nobody is hidden."""
+
 
 class KeyedQueue:
     """Order by the scheduler's key."""
 
     fixed_head = False
+    hidden = 0
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.count = 0
@@ -107,7 +122,61 @@ class KeyedQueue:
         """Remove a request that has just timed out."""
         self.count -= 1
 
+    def reveal(self) -> None:
+        """Nobody is hidden."""
 
-def wait_queue(scheduler: Scheduler) -> WaitQueue:
-    """The queue for a scheduler."""
-    return FcfsQueue() if scheduler.fcfs else KeyedQueue(scheduler)
+
+class LaggingQueue:
+    """Keeps those who join hidden from the next choice, until they are revealed."""
+
+    def __init__(self, queue: WaitQueue) -> None:
+        self._queue = queue
+        self._fresh: list[Request] = []
+        self.fixed_head = queue.fixed_head
+
+    @property
+    def count(self) -> int:
+        """All who wait."""
+        return self._queue.count + len(self._fresh)
+
+    @property
+    def hidden(self) -> int:
+        """Those among them who are hidden."""
+        return len(self._fresh)
+
+    def push(self, request: Request) -> None:
+        """Join, hidden."""
+        self._fresh.append(request)
+
+    def push_front(self, request: Request) -> None:
+        """Return after a preemption, known to everybody."""
+        self._queue.push_front(request)
+
+    def head(self) -> Request:
+        """The request to be served next; a hidden one only if there is no other."""
+        if not self._queue.count:
+            self.reveal()
+        return self._queue.head()
+
+    def pop(self) -> None:
+        """Remove the head."""
+        self._queue.pop()
+
+    def discard(self, request: Request) -> None:
+        """Remove a request that has just timed out."""
+        if request in self._fresh:
+            self._fresh.remove(request)
+        else:
+            self._queue.discard(request)
+
+    def reveal(self) -> None:
+        """Let those who have joined take their places."""
+        for request in self._fresh:
+            self._queue.push(request)
+        self._fresh.clear()
+
+
+def wait_queue(scheduler: Scheduler, *, lagging: bool = False) -> WaitQueue:
+    """The queue for a scheduler; ``lagging`` for a schedule lag."""
+    queue: WaitQueue = FcfsQueue() if scheduler.fcfs else KeyedQueue(scheduler)
+    return LaggingQueue(queue) if lagging else queue

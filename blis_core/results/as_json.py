@@ -38,6 +38,7 @@ def document(results: Results) -> dict[str, Any]:
             {"name": name, "value": value, "origin": origin}
             for name, value, origin in results.resolution
         ],
+        "offered_rps": results.offered_rps,
         "warnings": results.warnings,
         "accuracy": attrs.asdict(results.accuracy) if results.accuracy is not None else None,
         "cluster": attrs.asdict(results.cluster),

@@ -276,6 +276,14 @@ class Results:
     """What was asked for."""
 
     @property
+    def offered_rps(self) -> float:
+        """Requests per second between the first and the last arrival, of those in ``requests``;
+        0 for fewer than two."""
+        arrivals = [request.arrival for request in self.requests]
+        span = max(arrivals) - min(arrivals) if arrivals else 0
+        return (len(arrivals) - 1) * 1e6 / span if span else 0.0
+
+    @property
     def summarize_trace(self) -> bool:
         """Whether the summary of the decisions is to be printed."""
         return self.config is not None and self.config.summarize_trace

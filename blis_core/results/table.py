@@ -43,7 +43,7 @@ def print_table(results: Results, console: Console | None = None) -> None:
 def _sections(results: Results) -> Iterator[RenderableType]:
     cluster = results.cluster
     yield _headline(results)
-    yield _throughput(cluster)
+    yield _throughput(cluster, results.offered_rps)
     if cluster.completed_requests:
         yield _latencies(cluster)
     if results.fitness is not None:
@@ -138,11 +138,15 @@ def _fleet(fleet: FleetReport) -> RenderableType:
     return _listing("Fleet", rows)
 
 
-def _throughput(cluster: MetricsBlock) -> RenderableType:
+def _throughput(cluster: MetricsBlock, offered: float) -> RenderableType:
     return _listing(
         "Throughput",
         [
-            ("Requests", f"{_number(cluster.responses_per_sec)} /s"),
+            (
+                "Requests",
+                f"{_number(cluster.responses_per_sec)} /s",
+                f"of {_number(offered)} /s offered" if offered else "",
+            ),
             ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
             (
                 "Tokens in all",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from blis_core.workload.sessions import Blueprint
 
 UNLIMITED = -1
+
+
+class FollowUps(Protocol):
+    """What goes on sending according to what becomes of earlier requests."""
+
+    def on_done(self, request: Request, tick: int) -> list[Request]:
+        """``request`` completed, timed out or was dropped at ``tick`` (us); what follows later."""
+
+    def on_lost(self, request: Request, now: int) -> list[Request]:
+        """``request`` was turned away by the cluster at ``now`` (us); what follows later."""
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +35,8 @@ class GeneratedWorkload:
     """For a :class:`~blis_core.workload.sessions.SessionManager`; empty = no session goes on."""
     follow_up_budget: int = 0
     """Most follow-ups of all sessions together; -1 = unlimited."""
+    follow_ups: FollowUps | None = None
+    """Goes on sending instead of sessions."""
     warnings: list[str] = attrs.field(factory=list)
     """What the user probably did not intend; nobody has been told yet."""
     streamed: bool = True

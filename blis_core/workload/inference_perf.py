@@ -80,6 +80,11 @@ def expand(section: InferencePerf) -> Expansion:
     BlisError, naming the field, for values outside their ranges and for stages with too few
     requests to go round.
     """
+    if section.open_loop is not None:
+        raise BlisError(
+            "inference_perf.open_loop sends by itself and has no clients: it can only be simulated"
+            " (blis run)"
+        )
     prefix = _checked(section)
     users = prefix.num_unique_system_prompts * prefix.num_users_per_system_prompt
     several = len(section.stages) > 1

@@ -28,7 +28,7 @@ from blis_core.workload.inference_perf import with_inference_perf
 from blis_core.workload.prefixes import draw_prefixes
 from blis_core.workload.rates import client_rates
 from blis_core.workload.servegen import with_servegen
-from blis_core.workload.spec import Client, WorkloadSpec, upgrade
+from blis_core.workload.spec import Client, InferencePerf, WorkloadSpec, upgrade
 from blis_core.workload.validation import check_sources, validate
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def prepare(
         return GeneratedWorkload()
     if max_requests < 0:
         raise BlisError(f"the number of requests must be at least 0, not {max_requests}")
+    section = spec.inference_perf
+    if section is not None and section.open_loop is not None:
+        return _open_loop(spec, section, horizon, max_requests, timeout_us)
     if max_requests == 0 and horizon == MAX_INT64:
         raise BlisError("the workload has no end: limit the number of requests, or set a horizon")
     spec, warnings = _complete(spec, timeout_us)
@@ -82,6 +85,27 @@ def prepare(
         follow_up_budget=UNLIMITED if closed else 0,
         warnings=warnings,
     )
+
+
+def _open_loop(
+    spec: WorkloadSpec,
+    section: InferencePerf,
+    horizon: int,
+    max_requests: int,
+    timeout_us: int | None,
+) -> GeneratedWorkload:
+    """The open loop of inference-perf, which sends by itself and comes to an end by itself."""
+    from blis_core.workload.open_stages import OpenStages
+
+    check_sources(spec)
+    stages = OpenStages(
+        section,
+        spec.seed,
+        horizon=horizon,
+        max_requests=max_requests,
+        timeout=timeout_us or 0,
+    )
+    return GeneratedWorkload(requests=stages.first(), follow_ups=stages, streamed=False)
 
 
 def _complete(spec: WorkloadSpec, timeout_us: int | None) -> tuple[WorkloadSpec, list[str]]:

@@ -101,11 +101,12 @@ class SessionManager:
         found = Counter(session.status for session in self._sessions.values())
         return {status: found[status] for status in STATUSES}
 
-    def on_lost(self, request: Request) -> None:
+    def on_lost(self, request: Request, now: int) -> list[Request]:
         """``request`` was turned away before it reached an instance: its session ends here."""
         session = self._sessions.get(request.session)
         if session is not None and session.status == ACTIVE:
             session.end(CUT)
+        return []
 
     def on_done(self, request: Request, tick: int) -> list[Request]:
         """What follows when ``request`` completes, times out or is dropped at ``tick`` (us).

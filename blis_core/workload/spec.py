@@ -330,6 +330,23 @@ class SharedPrefix:
 
 
 @attrs.frozen(kw_only=True)
+class OpenLoop:
+    """Sends at the stages' rates without waiting for answers, going round fixed prompts."""
+
+    num_groups: int = 10
+    """Groups of prompts that share a system prompt. Allowed: >= 1."""
+    num_prompts_per_group: int = 10
+    """Prompts of a group. Allowed: >= 1."""
+    growth: float = 1.05
+    """Tokens as the server counts them per token asked for (texts are tokenised again there).
+    Allowed: > 0."""
+    stdev: float = 6.0
+    """Standard deviation of the length of a prompt. Unit: tokens. Allowed: >= 0."""
+    pause_s: float = 1.5
+    """From the last answer of a stage to the beginning of the next. Unit: s. Allowed: >= 0."""
+
+
+@attrs.frozen(kw_only=True)
 class InferencePerf:
     """A workload in the terms of the inference-perf benchmark."""
 
@@ -337,6 +354,8 @@ class InferencePerf:
     """Phases, one after the other. Allowed: at least one."""
     shared_prefix: SharedPrefix | None = None
     """Users and lengths. Allowed: must be given."""
+    open_loop: OpenLoop | None = None
+    """Sends like the benchmark itself. Left out = the reference's clients, which share the rate."""
 
 
 @attrs.frozen(kw_only=True)

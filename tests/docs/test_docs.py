@@ -28,6 +28,7 @@ from blis_core.registry import KINDS
 from blis_core.results import model
 from blis_core.workload import spec
 from blis_core.workload.inference_perf import with_inference_perf
+from blis_core.workload.open_stages import check_open_loop
 from blis_core.workload.pipeline import prepare
 from blis_core.workload.sessions import STATUSES
 from blis_core.workload.validation import validate
@@ -232,7 +233,11 @@ def checked(owner, key, value):
     for step in path:
         place = place[step]
     place[key] = value
-    workload = with_inference_perf(structuring.structure(document, spec.WorkloadSpec, "test"))
+    workload = structuring.structure(document, spec.WorkloadSpec, "test")
+    if workload.inference_perf is not None and workload.inference_perf.open_loop is not None:
+        check_open_loop(workload.inference_perf)
+        return
+    workload = with_inference_perf(workload)
     validate(workload)
     if workload.num_requests < 0:
         prepare(workload, horizon=1, max_requests=workload.num_requests)
@@ -311,6 +316,14 @@ PERF = {
         "shared_prefix": {"num_unique_system_prompts": 1, "num_users_per_system_prompt": 1},
     }
 }
+BENCHMARK = {
+    "version": "2",
+    "inference_perf": {
+        "stages": [{"rate": 4.0, "duration": 2}],
+        "shared_prefix": {"question_len": 10, "output_len": 10},
+        "open_loop": {},
+    },
+}
 WORKLOADS = {
     spec.WorkloadSpec: (OPEN,),
     spec.Client: (OPEN, "clients", 0),
@@ -323,6 +336,7 @@ WORKLOADS = {
     spec.Drain: (CROWD, "cohorts", 0, "drain"),
     spec.Stage: (PERF, "inference_perf", "stages", 0),
     spec.SharedPrefix: (PERF, "inference_perf", "shared_prefix"),
+    spec.OpenLoop: (BENCHMARK, "inference_perf", "open_loop"),
 }
 """For each mapping with bounds, a workload and the way to the mapping in it."""
 
