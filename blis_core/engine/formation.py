@@ -249,7 +249,7 @@ class BatchFormation:
             keys = self._chains.keys(request)
         length = prefill_length(request)
         reusable = length
-        if self._semantics.compute_last_token or length > request.prompt_len:
+        if length and (self._semantics.compute_last_token or length > request.prompt_len):
             reusable -= 1
         hit = store.match(keys, reusable // store.block_size)
         tokens = length - len(hit) * store.block_size

@@ -226,7 +226,7 @@ def outcome(semantics: Semantics, workload, *, blocks: int, running: int, fast: 
     return instance, requests, figures, [*counts, metrics.queue_sum, tokens]
 
 
-@settings(max_examples=120)
+@settings(max_examples=150)
 @given(rules, workloads, st.integers(12, 30), st.integers(1, 6))
 def test_laws_of_all_rules(semantics, workload, blocks, running):
     """Nobody and no block is lost, times add up, and leaping ahead changes nothing."""
