@@ -19,6 +19,7 @@ your tests bring it.
 from __future__ import annotations
 
 from blis_core.testing.asking import Asking
+from blis_core.testing.deciders import PDDeciderTests
 from blis_core.testing.fleet import FixedFleet
 from blis_core.testing.importers import ImporterTests
 from blis_core.testing.kv import KVStoreTests
@@ -38,6 +39,7 @@ __all__ = [
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",
+    "PDDeciderTests",
     "RoutingPolicyTests",
     "SchedulerTests",
     "ScorerTests",

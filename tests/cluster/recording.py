@@ -29,8 +29,8 @@ class NotingAdmission(AdmissionPolicy):
             "admit", now, request.id, request.arrival, request.prompt_len, request.output_len,
             request.slo_class, request.tenant, reason is None, reason or "",
         ]  # fmt: skip
-        if (tenants := self._cluster._tenants) is not None:
-            self._cluster._fleet.sync(now)
+        if (tenants := self._cluster.tenants) is not None:
+            self._cluster.fleet.sync(now)
             event.append(tenants.over(request.tenant))
         self._events.append(event)
         return reason
@@ -125,5 +125,5 @@ def watch(cluster: Cluster) -> list[Event]:
     if cluster._gateway is not None:
         gateway = cluster._gateway
         gateway.detector = NotingDetector(gateway.detector, gateway.queue, events)
-    note_refreshes(cluster._fleet, events)
+    note_refreshes(cluster.fleet, events)
     return events

@@ -49,7 +49,7 @@ def test_decisions(vector, monkeypatch, capsys):
     assert (main(vector["argv"]) or 0) == vector["exit_code"]
     assert capsys.readouterr().out.splitlines() == vector["stdout"]
     (cluster, events), expected = watched[0], vector["decisions"]
-    if not cluster._fleet._delay:  # nobody reads the caches, so they are not frozen either
+    if not cluster.fleet._delay:  # nobody reads the caches, so they are not frozen either
         expected = [event for event in expected if event[0] != "cache_refresh"]
     for got, wanted in zip(events, expected, strict=False):
         assert got == wanted
