@@ -187,7 +187,7 @@ class PolicyBundle:
     """Share of all places by tenant, each in [0, 1]. Places are instances times
     `--max-num-running-reqs`. Default: no budgets."""
     pools: PoolsSection = attrs.field(factory=PoolsSection)
-    """What runs in the pools of a disaggregated deployment."""
+    """What runs in the pools of a disaggregated deployment, where they differ."""
     node_pools: tuple[NodePool, ...] = ()
     """Checked, but without effect yet."""
     autoscaler: AutoscalerSection = attrs.field(factory=AutoscalerSection)
