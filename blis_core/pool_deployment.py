@@ -52,7 +52,7 @@ def resolve_pools(
     for pool in POOLS:
         section: PoolSection | None = getattr(sections, pool) if sections is not None else None
         if section is not None and section.settings:
-            pools[pool] = _of_file(config, pool, section)
+            pools[pool] = _of_file(config, deployment, pool, section)
             continue
         known = deployment.setup.model or description
         pools[pool] = _of_options(config, deployment, pool, resolver, model_config, known)
@@ -85,10 +85,12 @@ def _warn(config: SimulationConfig, sections: PoolsSection | None) -> None:
         )
 
 
-def _of_file(config: SimulationConfig, pool: str, section: PoolSection) -> Deployment:
+def _of_file(
+    config: SimulationConfig, deployment: Deployment, pool: str, section: PoolSection
+) -> Deployment:
     """A pool of the policy file: a deployment of its own, where it does not say otherwise as all.
 
-    Coefficients that are given stay in force, whatever the pool's latency model; those of the
+    Coefficients that are given belong to the latency model of all instances. Those of the
     catalogue are looked up for the pool's own GPU and TP.
     """
     flags = [
@@ -102,8 +104,11 @@ def _of_file(config: SimulationConfig, pool: str, section: PoolSection) -> Deplo
             f" {flags[0][len(pool) + 3 :].replace('-', '_')} there"
         )
     log.info(f"pool {pool}:")
+    settings = section.settings
+    if section.latency_model not in (None, deployment.backend):
+        settings.update(alpha_coeffs=None, beta_coeffs=None)
     try:
-        return resolve(attrs.evolve(config, **section.settings))
+        return resolve(attrs.evolve(config, **settings))
     except BlisError as problem:
         raise BlisError(f"pools.{pool} of the policy file: {problem}") from None
 

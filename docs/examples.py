@@ -9,7 +9,8 @@ The examples of a page run in order, in one temporary folder:
 - a block with ``title="NAME"`` is a file of that name;
 - in a ``console`` block, commands follow ``$``. Those that start with ``blis`` are run, and a few
   harmless others (:data:`OTHERS`), unless a comment says ``# not run``. They must end with exit
-  code 0, or with N if a comment says ``# exit code N``. ``pip install ./FOLDER`` makes the package
+  code 0, or with N if a comment says ``# exit code N``. ``python examples/FILE`` is that of the
+  repository. ``pip install ./FOLDER`` makes the package
   of an example importable; ``make run`` stands for the command of the Makefile;
 - a command with ``&`` at its end runs on in the background until the page ends; it has started when
   it has printed a line. Port 8000 of the page stands for a free one;
@@ -250,6 +251,8 @@ class Runner:
         target = Path(words.pop()) if words[-2:-1] == [">"] else None
         if words[0] == "blis" and "|" not in words:
             return _blis(words[1:-1] if target else words[1:], settings, target)
+        if words[0] == "python" and words[1].startswith("examples/"):
+            command = command.replace(words[1], shlex.quote(str(ROOT / words[1])), 1)
         if words[0] in ("blis", *OTHERS):
             return _shell(command)
         return None

@@ -268,7 +268,7 @@ class PolicyBundle:
     """Share of all places by tenant, each in [0, 1]. Places are instances times
     `--max-num-running-reqs`. Default: no budgets."""
     pools: PoolsSection = attrs.field(factory=PoolsSection)
-    """What runs in the pools of a disaggregated deployment."""
+    """What runs in the pools of a disaggregated deployment, where they differ."""
     node_pools: tuple[NodePool, ...] = ()
     """Machines that instances are placed on, first fit; instances without room wait for it.
     Default: there is always room."""

@@ -26,6 +26,7 @@ from blis_core.testing.autoscaling import (
     ScalingCollectorTests,
     ScalingEngineTests,
 )
+from blis_core.testing.deciders import PDDeciderTests
 from blis_core.testing.fleet import FixedFleet
 from blis_core.testing.importers import ImporterTests
 from blis_core.testing.kv import KVStoreTests
@@ -46,6 +47,7 @@ __all__ = [
     "KVStoreTests",
     "LatencyModelTests",
     "LengthSamplerTests",
+    "PDDeciderTests",
     "RoutingPolicyTests",
     "ScalingActuatorTests",
     "ScalingAnalyzerTests",

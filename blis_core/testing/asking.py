@@ -1,4 +1,4 @@
-"""What the classes for scorers, routing and admission policies have in common: asking, watched."""
+"""What the classes for scorers, policies and deciders have in common: asking, watched."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCKS = 6  # of the prompts whose costs are compared
 
 
 class Asking:
-    """What scorers, routing policies and admission policies have in common.
+    """What scorers, routing policies, admission policies and deciders have in common.
 
     All of them are asked about a request and a fleet. These are the questions, and the laws that do
     not depend on the kind of answer; subclass the class of your kind instead.

@@ -350,7 +350,7 @@ def test_every_figure_is_explained(owner):
     page = TEXTS["docs/results.md"]
     names = [field.name for field in attrs.fields(owner)]
     parts = {"cluster", "instances", "anomalies", "kv", "per_slo", "per_model", "per_tenant"}
-    parts |= {"fitness", "trace", "decisions", "sessions", "fleet"}
+    parts |= {"fitness", "pd", "trace", "decisions", "sessions", "fleet"}
     shown = {name: f"`results.{name}`" if name in parts else f"`{name}`" for name in names}
     assert [name for name, text in shown.items() if text not in page] == []
 

@@ -81,10 +81,10 @@ def test_no_requests_no_list() -> None:
 
 
 def test_mean_inter_token_latency() -> None:
-    assert metrics_file.mean_itl_us(record(ttft=5)) == 0.0
-    assert metrics_file.mean_itl_us(record(ttft=5, e2e=25, output=5)) == 5.0
-    assert metrics_file.mean_itl_us(record(ttft=5, e2e=5, output=1)) == 0.0
-    assert metrics_file.mean_itl_us(record(ttft=5, e2e=5, output=0)) == 0.0
+    assert record(ttft=5).mean_itl_us() == 0.0
+    assert record(ttft=5, e2e=25, output=5).mean_itl_us() == 5.0
+    assert record(ttft=5, e2e=5, output=1).mean_itl_us() == 0.0
+    assert record(ttft=5, e2e=5, output=0).mean_itl_us() == 0.0
 
 
 def test_replay_file(tmp_path: Path) -> None:

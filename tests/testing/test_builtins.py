@@ -23,6 +23,7 @@ from blis_core.testing import (
     ImporterTests,
     KVStoreTests,
     LengthSamplerTests,
+    PDDeciderTests,
     RoutingPolicyTests,
     ScalingActuatorTests,
     ScalingAnalyzerTests,
@@ -82,6 +83,12 @@ class TestTightTokenBucket(AdmissionPolicyTests):
 
     def setup(self):
         return AdmissionSetup(token_bucket_capacity=300.0, token_bucket_refill_rate=2000.0)
+
+
+@pytest.mark.parametrize("name", core("pd-decider"))
+class TestDeciders(Named, PDDeciderTests):
+    def make(self, setup):
+        return make("pd-decider", self.name, setup)
 
 
 @pytest.mark.parametrize("name", core("scheduler"))

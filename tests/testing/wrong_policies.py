@@ -8,6 +8,7 @@ import numpy as np
 
 from blis_core.api import (
     AdmissionPolicy,
+    PDDecider,
     RoutingDecision,
     RoutingPolicy,
     Scheduler,
@@ -15,6 +16,7 @@ from blis_core.api import (
 )
 from blis_core.testing import (
     AdmissionPolicyTests,
+    PDDeciderTests,
     RoutingPolicyTests,
     SchedulerTests,
     ScorerTests,
@@ -37,6 +39,12 @@ def routing(route, law, message, **attributes):
 def admission(admit, law, message, **attributes):
     made = type("Wrong", (AdmissionPolicy,), {"admit": admit, **attributes})
     kit = type("Kit", (AdmissionPolicyTests,), {"make": lambda self, setup: made()})
+    return kit, law, message
+
+
+def decider(disaggregates, law, message, **attributes):
+    made = type("Wrong", (PDDecider,), {"disaggregates": disaggregates, **attributes})
+    kit = type("Kit", (PDDeciderTests,), {"make": lambda self, setup: made()})
     return kit, law, message
 
 
@@ -224,6 +232,38 @@ ADMISSION = [
 ]
 
 
+def decide_and(effect):
+    """Do something wrong, then leave the request in one piece."""
+
+    def disaggregates(self, request, fleet):
+        effect(self, request, fleet)
+        return False
+
+    return disaggregates
+
+
+def every_other(self, request, fleet):
+    self.__dict__["asked"] = self.__dict__.get("asked", 0) + 1
+    return self.__dict__["asked"] % 2 == 1
+
+
+DECIDERS = [
+    decider(lambda s, r, f: r.prompt_len, "answers_true_or_false", "return True to prefill it"),
+    decider(lambda s, r, f: np.bool_(r.prompt_len > 9), "answers_true_or_false", "return True to"),
+    decider(
+        lambda s, r, f: random.random() < 0.5, "same_questions_get_same_answers", "asked the same"
+    ),
+    decider(every_other, "learns_from_routing_only", "learn from routed()"),
+    decider(decide_and(marks), "leaves_fleet_and_request_as_they_are", "changes request.priority"),
+    decider(
+        decide_and(lambda s, r, f: r.output_len), "reads_nothing_that_no_server_knows", "output_len"
+    ),
+    decider(decide_and(per_token), "cost_does_not_grow_with_the_prompt", "grows with the tokens"),
+    decider(decide_and(all_pairs), "cost_grows_no_faster_than_the_fleet", "faster than the fleet"),
+    decider(decide_and(remembers), "cost_does_not_grow_with_history", "bound what it remembers"),
+]
+
+
 class Circle:
     """Rock, paper, scissors: comparable, but without an order."""
 
@@ -281,4 +321,4 @@ def complex_key(request):
     return frozenset([request.id])
 
 
-CASES = [*SCORERS, *ROUTING, *ADMISSION, *SCHEDULERS]
+CASES = [*SCORERS, *ROUTING, *ADMISSION, *DECIDERS, *SCHEDULERS]
