@@ -54,6 +54,10 @@ class Agenda:
         self._planned += 1
         heapq.heappush(self.entries, (time, priority, self._planned, action, payload))
 
+    def count(self, *priorities: int) -> int:
+        """Entries of these priorities."""
+        return sum(entry[1] in priorities for entry in self.entries)
+
     def act(self) -> None:
         """Remove the head and call it."""
         time, _, _, action, payload = heapq.heappop(self.entries)

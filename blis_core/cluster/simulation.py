@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from blis_core.cluster.agenda import ARRIVAL, ROUTING, Agenda
+from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
@@ -171,6 +171,7 @@ class Cluster:
         outcome = self.outcome
         outcome.in_transit = len(self._to_admit) + len(self._to_route)
         outcome.in_transit += sum(instance.entering for instance in self.instances)
+        outcome.in_transit += self.agenda.count(ROUTING, DISAGGREGATION, PREFILL_ROUTING)
         if self._gateway is not None:
             outcome.gateway_depth = len(self._gateway.queue)
 

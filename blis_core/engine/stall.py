@@ -2,8 +2,9 @@
 
 Only the prompt is checked against the size of the KV cache when a request enters. One whose output
 outgrows the cache preempts itself, starts anew, and does so for ever (reference quirk 01-10). With
-two tiers, requests that wait may hold blocks (reference quirk 02-7) that all others lack: then
-nobody is admitted, or the same requests start and are preempted in turn.
+two tiers, requests that wait may hold blocks (reference quirk 02-7), and so do prompts that were
+transferred here, until their turn comes. If all others lack these, nobody is admitted, or the same
+requests start and are preempted in turn.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class StallGuard:
     def _give_up(self, what: str, store: KVStore) -> None:
         raise BlisError(
             f"no request can finish on {self._instance} any more: {what} for ever, since waiting"
-            f" ones hold some of its {store.total_blocks} KV blocks after admissions that failed"
-            " halfway. Raise --total-kv-blocks, leave out --kv-cpu-blocks, or bound the run with"
-            " --horizon or --timeout"
+            f" ones hold some of its {store.total_blocks} KV blocks (prompts that were transferred,"
+            " or admissions that failed halfway). Raise --total-kv-blocks, leave out"
+            " --kv-cpu-blocks if it is given, or bound the run with --horizon or --timeout"
         )
