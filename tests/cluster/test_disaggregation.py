@@ -159,7 +159,7 @@ def run(
 ) -> tuple[Cluster, Results]:
     cluster = make_cluster(scenario, fast=fast)
     if followed:
-        cluster._followed = None
+        cluster._followed = [lambda _: True]
     try:
         cluster.run(make_requests(scenario))
     except BlisError:  # transferred prompts that wait may hold what everybody else needs
