@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from blis_core.catalog.defaults import Preset, load_defaults
+    from blis_core.cli.options import ConfigCommand
     from blis_core.cluster.admission import AdmissionSetup
     from blis_core.cluster.decisions import (
         AdmissionRecord,
@@ -67,17 +69,32 @@ if TYPE_CHECKING:
         VariantCapacity,
     )
     from blis_core.errors import BlisError, UsageError
+    from blis_core.files import atomic_write
     from blis_core.hookspecs import Register, hookimpl
     from blis_core.latency import check_alpha, check_beta, truncate_us, truncate_us_array
+    from blis_core.live import LiveInstance, LiveRequest
+    from blis_core.log import info, warning
+    from blis_core.option import ValueKind, option
     from blis_core.plugins import configure_plugins
     from blis_core.results import Results, slo_attainment, slo_attainment_by_class
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import simulate
     from blis_core.trace.calibration import Calibration, CalibrationOptions, calibrate
     from blis_core.trace.chunk_times import ChunkTime, format_chunk_times, read_chunk_times
+    from blis_core.trace.rows import TraceRow, format_rows
     from blis_core.trace.simulated import SimulatedRequest, read_simulated
     from blis_core.trace.statistics import MetricComparison
-    from blis_core.trace.tracev2 import Trace, read_trace
+    from blis_core.trace.tracev2 import (
+        NetworkInfo,
+        ServerInfo,
+        Trace,
+        TraceHeader,
+        format_header,
+        read_trace,
+    )
+    from blis_core.workload.sessions import SessionManager
+    from blis_core.workload.think_time import parse_think_time
+    from blis_core.workload.traffic import Traffic, traffic_of_file, traffic_of_flags
 
 __all__ = [
     "COMPLETED",
@@ -98,6 +115,7 @@ __all__ = [
     "CapacityAnalysis",
     "ChunkTime",
     "CoefficientQuery",
+    "ConfigCommand",
     "DecisionLog",
     "FleetView",
     "GoRand",
@@ -113,10 +131,14 @@ __all__ = [
     "LatencySetup",
     "LengthSampler",
     "LengthSetup",
+    "LiveInstance",
+    "LiveRequest",
     "MetricComparison",
     "ModelDescription",
     "ModelReplicas",
+    "NetworkInfo",
     "PrefillChunk",
+    "Preset",
     "PriorityPolicy",
     "Register",
     "ReplayConfig",
@@ -136,19 +158,32 @@ __all__ = [
     "ScalingSetup",
     "Scheduler",
     "Scorer",
+    "ServerInfo",
+    "SessionManager",
     "SimulatedRequest",
     "SimulationConfig",
     "Trace",
+    "TraceHeader",
+    "TraceRow",
     "TraceSummary",
+    "Traffic",
     "UsageError",
+    "ValueKind",
     "Variant",
     "VariantCapacity",
+    "atomic_write",
     "calibrate",
     "check_alpha",
     "check_beta",
     "configure_plugins",
     "format_chunk_times",
+    "format_header",
+    "format_rows",
     "hookimpl",
+    "info",
+    "load_defaults",
+    "option",
+    "parse_think_time",
     "read_chunk_times",
     "read_simulated",
     "read_trace",
@@ -156,8 +191,11 @@ __all__ = [
     "slo_attainment",
     "slo_attainment_by_class",
     "stream_seed",
+    "traffic_of_file",
+    "traffic_of_flags",
     "truncate_us",
     "truncate_us_array",
+    "warning",
 ]
 
 _ELSEWHERE = {
@@ -169,11 +207,16 @@ _ELSEWHERE = {
     "Candidate": "cluster.decisions",
     "CapacityAnalysis": "contracts_autoscaling",
     "ChunkTime": "trace.chunk_times",
+    "ConfigCommand": "cli.options",
     "DecisionLog": "cluster.decisions",
     "GoRand": "rng",
     "InstanceStatus": "contracts_autoscaling",
+    "LiveInstance": "live",
+    "LiveRequest": "live",
     "MetricComparison": "trace.statistics",
     "ModelReplicas": "contracts_autoscaling",
+    "NetworkInfo": "trace.tracev2",
+    "Preset": "catalog.defaults",
     "Register": "hookspecs",
     "ReplayConfig": "config",
     "Results": "results",
@@ -187,19 +230,32 @@ _ELSEWHERE = {
     "ScalingCollector": "contracts_autoscaling",
     "ScalingEngine": "contracts_autoscaling",
     "ScalingSetup": "contracts_autoscaling",
+    "ServerInfo": "trace.tracev2",
+    "SessionManager": "workload.sessions",
     "SimulatedRequest": "trace.simulated",
     "SimulationConfig": "config",
     "Trace": "trace.tracev2",
+    "TraceHeader": "trace.tracev2",
+    "TraceRow": "trace.rows",
     "TraceSummary": "cluster.decisions",
+    "Traffic": "workload.traffic",
     "UsageError": "errors",
+    "ValueKind": "option",
     "Variant": "contracts_autoscaling",
     "VariantCapacity": "contracts_autoscaling",
+    "atomic_write": "files",
     "calibrate": "trace.calibration",
     "check_alpha": "latency",
     "check_beta": "latency",
     "configure_plugins": "plugins",
     "format_chunk_times": "trace.chunk_times",
+    "format_header": "trace.tracev2",
+    "format_rows": "trace.rows",
     "hookimpl": "hookspecs",
+    "info": "log",
+    "load_defaults": "catalog.defaults",
+    "option": "option",
+    "parse_think_time": "workload.think_time",
     "read_chunk_times": "trace.chunk_times",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
@@ -207,8 +263,11 @@ _ELSEWHERE = {
     "slo_attainment": "results",
     "slo_attainment_by_class": "results",
     "stream_seed": "rng",
+    "traffic_of_file": "workload.traffic",
+    "traffic_of_flags": "workload.traffic",
     "truncate_us": "latency",
     "truncate_us_array": "latency",
+    "warning": "log",
 }
 """Home module of each public name that is not in contracts."""
 

@@ -11,6 +11,8 @@ The examples of a page run in order, in one temporary folder:
   harmless others (:data:`OTHERS`), unless a comment says ``# not run``. They must end with exit
   code 0, or with N if a comment says ``# exit code N``. ``pip install ./FOLDER`` makes the package
   of an example importable; ``make run`` stands for the command of the Makefile;
+- a command with ``&`` at its end runs on in the background until the page ends; it has started when
+  it has printed a line. Port 8000 of the page stands for a free one;
 - a ``python`` block is executed, after those before it. A ``text`` block right behind it shows what
   it prints.
 
@@ -28,6 +30,8 @@ import io
 import os
 import re
 import shlex
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -42,6 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 OTHERS = ("cat", "cp", "head", "python", "tail")
 
+_PORT = "8000"
 _FENCE = re.compile(r"```(\w*)[ ]*(.*)")
 _TITLE = re.compile(r'title="([^"]+)"')
 
@@ -126,9 +131,16 @@ class Runner:
         self._path = list(sys.path)
         self._modules = set(sys.modules)
         self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._background: list[subprocess.Popen[str]] = []
+        self._port = 0
+        _reset()
 
     def close(self) -> None:
-        """Forget what the page's examples have imported."""
+        """End what runs in the background, forget what the page's examples have imported."""
+        for process in self._background:
+            process.send_signal(signal.SIGINT)
+        for process in self._background:
+            process.communicate(timeout=60)
         sys.path[:] = self._path
         for name in set(sys.modules) - self._modules:
             if str(Path.cwd()) in str(getattr(sys.modules[name], "__file__", "")):
@@ -185,18 +197,42 @@ class Runner:
             if "not run" in comment:
                 continue
             wanted = re.search(r"exit code (\d+)", comment)
-            result = self._command(command.strip())
+            command = command.strip()
+            if command.endswith("&"):
+                result = self._start(command)
+            else:
+                result = self._command(self._with_port(command))
             if result is not None:
                 printed, code = result
+                if self._port:
+                    printed = printed.replace(str(self._port), _PORT)
                 yield Example(
                     block.line + start,
-                    command.strip(),
+                    command,
                     shown,
                     where,
                     printed,
                     code,
                     int(wanted[1]) if wanted else 0,
                 )
+
+    def _with_port(self, command: str) -> str:
+        """``command`` with the port that a server of this page really has."""
+        return command.replace(_PORT, str(self._port)) if self._port else command
+
+    def _start(self, command: str) -> tuple[str, int]:
+        """Start a command in the background; its first line, and 0."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        words = shlex.split(self._with_port(command.removesuffix("&")))
+        if words[:2] == ["blis", "serve"] and "--port" not in words:
+            words += ["--port", str(self._port)]
+        words[0] = str(Path(sys.executable).with_name(words[0]))
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self._background.append(process)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        return line, process.poll() or 0
 
     def _command(self, command: str) -> tuple[str, int] | None:
         """What a command prints, and its exit code; None if it is not to be run."""

@@ -7,7 +7,7 @@ occurrence wins, lists collect, surplus arguments are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, TypeVar
 
 import click
@@ -199,17 +199,31 @@ _Config = TypeVar("_Config")
 
 
 class ConfigCommand(PflagCommand, Generic[_Config]):
-    """A command with one option per field of a configuration class."""
+    """A command with one option per field of a configuration class.
+
+    A field is an option if it was made with :func:`blis_core.option.option`. Arguments are read by
+    the rules of ``blis run``.
+    """
 
     def __init__(
-        self, name: str, config_class: type[_Config], action: Callable[[_Config], None], help: str
+        self,
+        name: str,
+        config_class: type[_Config],
+        action: Callable[[_Config], None],
+        help: str,
+        *,
+        without: Collection[str] = (),
     ) -> None:
-        """``action`` gets the configuration (unchecked) that the arguments describe."""
+        """``action`` gets the configuration (unchecked) that the arguments describe.
+
+        ``without`` names fields that keep their defaults: the command has no option for them.
+        """
         self.config_class = config_class
+        self.specs = tuple(spec for spec in options_of(config_class) if spec.name not in without)
         self._action = action
         super().__init__(
             name,
-            params=[ConfigOption(spec) for spec in options_of(config_class)],
+            params=[ConfigOption(spec) for spec in self.specs],
             help=help,
             epilog="Brackets show what applies when an option is not given. Booleans take a value "
             "only after an equals sign, as in --flag=false.",

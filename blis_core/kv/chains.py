@@ -12,7 +12,7 @@ told when that ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, overload
 
@@ -177,6 +177,15 @@ class ChainTable:
                 return Chain(self, spans, fresh, prompt_blocks)
             segment = child
 
+    def forget(self, held: Container[int]) -> None:
+        """Drop all sequences but those of which a key is among ``held``, and their beginnings.
+
+        A sequence that comes again gets other keys. Nobody can tell if its blocks are cached
+        nowhere and no request has them. For tables that never end; costs O(blocks known).
+        """
+        for first in [first for first, at in self._roots.items() if not _kept(at, held)]:
+            del self._roots[first]
+
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
         segment = Segment(self, self._next_key, start, blocks, tokens, prompt)
         self._next_key += blocks
@@ -191,3 +200,14 @@ class ChainTable:
         differs = mine != theirs
         where = int(differs.argmax())
         return where // size if differs[where] else count
+
+
+def _kept(segment: Segment, held: Container[int]) -> bool:
+    """Whether a key of the segment or of a continuation is held; drops continuations if not."""
+    children = segment.children
+    if children:
+        for label in [label for label, child in children.items() if not _kept(child, held)]:
+            del children[label]
+    return bool(children) or any(
+        key in held for key in range(segment.base, segment.base + segment.blocks)
+    )

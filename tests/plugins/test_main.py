@@ -105,7 +105,7 @@ def test_help_imports_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     loaded = set(process.stderr.split())
-    heavy = {"numpy", "attr", "cattrs", "structlog", "rich", "yaml", "httpx"}
+    heavy = {"numpy", "attr", "cattrs", "structlog", "rich", "yaml", "aiohttp"}
     heavy |= {"importlib.metadata", "pathlib"}
     assert not loaded & heavy
     assert not {name for name in loaded if name.startswith("blis_core.cli.")} - {

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from blis_observe.client import ServerReport, probe_server
+from blis_observe.probe import ServerReport, probe_server
 
 
 @click.command(name="probe")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import statistics
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from blis_core.api import BlisError
-
-if TYPE_CHECKING:
-    import httpx
+from blis_observe.exchange import proxy_for
 
 
 class ServerReport(NamedTuple):
@@ -50,41 +50,54 @@ def probe_server(
     ``url`` may end in ``/v1``. BlisError if the server cannot be reached in ``timeout`` seconds,
     refuses, answers something that is no model list, or serves no model.
     """
-    import httpx
-
     base = url.rstrip("/").removesuffix("/v1")
     if not base.startswith(("http://", "https://")):
         raise BlisError(f"--server-url {url}: must start with http:// or https://")
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    return asyncio.run(_probe(base, api_key, timeout, rounds))
+
+
+class _Reply(NamedTuple):
+    status: int
+    body: bytes
+
+
+async def _probe(base: str, api_key: str, timeout: float, rounds: int) -> ServerReport:
+    import aiohttp
+
+    proxy = proxy_for(base)
+
+    async def get(path: str) -> _Reply:
+        async with session.get(base + path, allow_redirects=False, proxy=proxy) as response:
+            return _Reply(response.status, await response.read())
+
     try:
-        with httpx.Client(base_url=base, headers=headers, timeout=timeout) as client:
-            models = _models(client.get("/v1/models"), base)  # also opens the connection
-            round_trips = tuple(_timed(client, "/v1/models") for _ in range(rounds))
-            health = _health(client.get("/health"))
-    except httpx.TimeoutException as error:
+        async with aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            timeout=aiohttp.ClientTimeout(total=timeout),
+        ) as session:
+            models = _models(await get("/v1/models"), base)  # also opens the connection
+            round_trips = []
+            for _ in range(rounds):
+                start = time.perf_counter()
+                await get("/v1/models")
+                round_trips.append((time.perf_counter() - start) * 1e3)
+            health = _health(await get("/health"))
+    except TimeoutError as error:
         raise BlisError(f"{base}: no answer within {timeout:g} s") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (aiohttp.ClientError, ValueError) as error:
         raise BlisError(f"{base}: cannot be reached: {error}") from error
-    return ServerReport(base, models, health, round_trips)
+    return ServerReport(base, models, health, tuple(round_trips))
 
 
-def _timed(client: httpx.Client, path: str) -> float:
-    start = time.perf_counter()
-    client.get(path)
-    return (time.perf_counter() - start) * 1e3
-
-
-def _models(response: httpx.Response, base: str) -> tuple[str, ...]:
+def _models(reply: _Reply, base: str) -> tuple[str, ...]:
     """Names in a model list, in the server's order."""
     where = f"{base}/v1/models"
-    if response.status_code in (401, 403):
-        raise BlisError(f"{where}: the server refuses (HTTP {response.status_code}); see --api-key")
-    if response.status_code != 200:
-        raise BlisError(
-            f"{where}: HTTP {response.status_code}; is this an OpenAI-compatible server?"
-        )
+    if reply.status in (401, 403):
+        raise BlisError(f"{where}: the server refuses (HTTP {reply.status}); see --api-key")
+    if reply.status != 200:
+        raise BlisError(f"{where}: HTTP {reply.status}; is this an OpenAI-compatible server?")
     try:
-        names = tuple(str(model["id"]) for model in response.json()["data"])
+        names = tuple(str(model["id"]) for model in json.loads(reply.body)["data"])
     except (ValueError, KeyError, TypeError) as error:
         raise BlisError(f"{where}: the answer is not a list of models") from error
     if not names:
@@ -92,7 +105,7 @@ def _models(response: httpx.Response, base: str) -> tuple[str, ...]:
     return names
 
 
-def _health(response: httpx.Response) -> str:
-    if response.status_code == 200:
+def _health(reply: _Reply) -> str:
+    if reply.status == 200:
         return "ok"
-    return "no health endpoint" if response.status_code == 404 else f"HTTP {response.status_code}"
+    return "no health endpoint" if reply.status == 404 else f"HTTP {reply.status}"
