@@ -207,7 +207,7 @@ class Fleet:
         self.in_flight[index] += 1
         self.instances[index].inject_transferred(request, now)
         self.update(index)
-        self._synced = min(self._synced, int(self._due[index]))  # maybe a time-out in the past
+        self._synced = min(self._synced, int(self._signal_due[index]))
 
     def build(self, now: int, members: IntArray | None = None) -> None:
         """A decision among ``members`` (None = all) is taken at ``now``: refresh what is due."""
@@ -258,7 +258,7 @@ class Fleet:
         if members is not None:
             instances = [instances[index] for index in members.tolist()]
         if not (keys.head or request.assigned) and keys.private:
-            return np.zeros(len(instances), dtype=np.int64)  # nobody had such a prompt before
+            return np.zeros(len(instances), dtype=np.int64)  # none of them had such a prompt before
         if self._delay:
             self._freeze_all()
             counts = [i.store.match_frozen(keys, blocks) for i in instances]

@@ -180,7 +180,7 @@ class Instance:
         if 0 < deadline <= self._horizon:
             self._sequence += 1
             heapq.heappush(self._timeouts, (deadline, self._sequence, request))
-            if deadline < time and 0 <= self._clock < time:
+            if deadline < time and self._clock < time:
                 self._clock = deadline  # the time-out is the very next event
 
     @property

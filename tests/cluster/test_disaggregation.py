@@ -141,10 +141,13 @@ def make_cluster(scenario: Scenario, *, fast: bool = True) -> Cluster:
         gateway=gateway,
         log=DecisionLog(counterfactual_k=1, keep_records=True),
     )
+    names = cluster.fleet.names
+    halves = names[: scenario.prefill], names[scenario.prefill :][: scenario.decode]
+    prefill, decode = (Pool(cluster.fleet, half, routing) for half in halves)
     cluster.disaggregation = Disaggregation(
         cluster,
-        prefill=Pool(cluster.fleet, 0, scenario.prefill, routing),
-        decode=Pool(cluster.fleet, scenario.prefill, scenario.decode, routing),
+        prefill=prefill,
+        decode=decode,
         decider=Listed(scenario.yes),
         link=TransferLink(scenario.bytes_per_block, contention=scenario.contention),
     )
@@ -156,7 +159,7 @@ def run(
 ) -> tuple[Cluster, Results]:
     cluster = make_cluster(scenario, fast=fast)
     if followed:
-        cluster._followed = None
+        cluster._followed = [lambda _: True]
     try:
         cluster.run(make_requests(scenario))
     except BlisError:  # transferred prompts that wait may hold what everybody else needs
