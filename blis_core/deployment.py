@@ -28,6 +28,7 @@ from blis_core.engine.formation import Limits
 from blis_core.errors import BlisError
 from blis_core.latency_options import LatencyProfile, load_profile, parse_options
 from blis_core.plugins import get_registry
+from blis_core.semantics import parse_semantics
 
 
 @attrs.frozen(kw_only=True)
@@ -264,6 +265,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
         version=config.vllm_version,
         max_running=config.max_num_running_reqs,
         max_tokens=config.max_num_scheduled_tokens,
+        schedule_lag=int(parse_semantics(config.semantics).schedule_lag),
     )
     blocks = config.total_kv_blocks
     longest = config.max_model_len or 0

@@ -884,7 +884,7 @@ def example(name: str) -> Callable[[], str]:
 
 _VALIDATED = (
     *("ttft_mean", "ttft_p90", "ttft_p99"),
-    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", "throughput"),
+    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", "throughput", "capacity"),
 )
 
 

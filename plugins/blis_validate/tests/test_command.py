@@ -33,7 +33,7 @@ def simulated(make_record, write_dataset, tmp_path):
     def make(factor=1.0, **changes):
         record = make_record(**changes)
         (read,) = load_dataset(write_dataset(record)).experiments
-        settings = Settings(options={"latency_model": "kernels"})
+        settings = Settings(options={"latency_model": "kernels", "semantics": "vllm"})
         outcome = run_record(read, prompt_length(read, [read]), tmp_path, settings)
         values = {name: value * factor for name, value in outcome.figures.values.items()}
         record["measured"] = {

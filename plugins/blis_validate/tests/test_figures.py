@@ -7,7 +7,6 @@ import pytest
 from blis_core.api import COMPLETED, TIMED_OUT, Request
 from blis_validate.dataset import Measured, Stage, Statistics, Throughput
 from blis_validate.figures import measured_figures, simulated_figures
-from blis_validate.scenario import Arrival
 
 SECOND = 1_000_000
 
@@ -20,17 +19,22 @@ def served(number, arrival, ttft_ms, e2e_ms, state=COMPLETED):
     return request
 
 
-def run(count, rate, latencies, stage=0, start=0):
+def run(count, rate, latencies, first=0, start=0):
     """``count`` requests at even gaps; ``latencies(i)`` gives TTFT, E2E in ms (and the state)."""
-    arrivals = [
-        Arrival(stage, start + round(i * SECOND / rate), 10, 11, -1, 0) for i in range(count)
+    return [
+        served(first + i, start + round(i * SECOND / rate), *latencies(i)) for i in range(count)
     ]
-    return arrivals, [served(i, a.arrival_us, *latencies(i)) for i, a in enumerate(arrivals)]
+
+
+def figures(requests, rate, duration):
+    """Of a run with one stage."""
+    stage = Stage(rate_rps=rate, duration_s=duration)
+    return simulated_figures(requests, [len(requests)], [stage])
 
 
 def test_figures_of_a_run():
-    arrivals, requests = run(100, 2.0, lambda i: (20 + i % 2 * 20, 520))
-    whole, (stage,) = simulated_figures(arrivals, requests, [Stage(rate_rps=2.0, duration_s=50)])
+    requests = run(100, 2.0, lambda i: (20 + i % 2 * 20, 520))
+    whole, (stage,) = figures(requests, 2.0, 50)
     assert whole.values["ttft_mean"] == pytest.approx(30.0)
     assert whole.values["e2e_p99"] == pytest.approx(520.0)
     assert whole.values["itl_mean"] == pytest.approx((520 - 30) / 10)
@@ -40,11 +44,10 @@ def test_figures_of_a_run():
 
 
 def test_stages_are_told_apart_and_the_pause_counts():
-    first, served_first = run(20, 2.0, lambda i: (10, 100))
-    second, served_second = run(40, 4.0, lambda i: (30, 300), stage=1, start=70 * SECOND)
-    served_second = [served(i + 20, r.arrival, 30, 300) for i, r in enumerate(served_second)]
+    first = run(20, 2.0, lambda i: (10, 100))
+    second = run(40, 4.0, lambda i: (30, 300), first=20, start=70 * SECOND)
     stages = [Stage(rate_rps=2.0, duration_s=10), Stage(rate_rps=4.0, duration_s=10)]
-    whole, parts = simulated_figures(first + second, served_first + served_second, stages)
+    whole, parts = simulated_figures(second + first, [20, 40], stages)
     assert [part.values["ttft_mean"] for part in parts] == [10.0, 30.0]
     assert whole.values["throughput"] == pytest.approx(60 / (9.5 + 0.1 + 1.5 + 9.75 + 0.3))
 
@@ -53,8 +56,7 @@ def test_requests_that_failed_count_in_no_latency():
     def latencies(i):
         return (10, 100) if i % 2 else (5000, 0, TIMED_OUT)
 
-    arrivals, requests = run(40, 2.0, latencies)
-    whole, _ = simulated_figures(arrivals, requests, [Stage(rate_rps=2.0, duration_s=20)])
+    whole, _ = figures(run(40, 2.0, latencies), 2.0, 20)
     assert (whole.completed, whole.failed) == (20, 20)
     assert whole.values["ttft_mean"] == pytest.approx(10.0)
 
@@ -76,24 +78,23 @@ OVERLOADS = {
 @pytest.mark.parametrize("case", OVERLOADS)
 def test_overload(case):
     latencies, expected = OVERLOADS[case]
-    arrivals, requests = run(200, 2.0, latencies)
-    whole, _ = simulated_figures(arrivals, requests, [Stage(rate_rps=2.0, duration_s=100)])
+    whole, _ = figures(run(200, 2.0, latencies), 2.0, 100)
     assert whole.overloaded is expected
 
 
 def test_a_rate_below_the_offered_one_counts_in_long_stages_only():
-    arrivals, requests = run(20, 2.0, lambda i: (30, 4000))
-    whole, _ = simulated_figures(arrivals, requests, [Stage(rate_rps=2.0, duration_s=10)])
+    whole, _ = figures(run(20, 2.0, lambda i: (30, 4000)), 2.0, 10)
     assert not whole.overloaded  # 20 requests in 13.5 s: the last answer takes its time
-    arrivals, requests = run(400, 2.0, lambda i: (30, 4000 + i * 50))
-    whole, _ = simulated_figures(arrivals, requests, [Stage(rate_rps=2.0, duration_s=200)])
+    whole, _ = figures(run(400, 2.0, lambda i: (30, 4000 + i * 50)), 2.0, 200)
     assert whole.overloaded
 
 
 def test_without_stages_there_is_no_overload():
-    arrivals, requests = run(50, 10.0, lambda i: (i * 1000, i * 1000 + 500))
-    whole, parts = simulated_figures(arrivals, requests, [])
+    requests = run(50, 10.0, lambda i: (i * 1000, i * 1000 + 500))
+    whole, parts = simulated_figures(requests, [], [])
     assert not whole.overloaded
+    assert "throughput" not in whole.values
+    assert whole.values["capacity"] == pytest.approx(50 / (4.9 + 49.5))
     assert len(parts) == 1
 
 
@@ -109,3 +110,4 @@ def test_measured_figures():
         "itl_mean": 2.0,
         "throughput": 3.0,
     }
+    assert measured_figures(measured, burst=True)["capacity"] == 3.0

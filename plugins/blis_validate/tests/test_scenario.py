@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from blis_core.api import BlisError, read_trace
+from blis_core.api import BlisError, ReplayConfig, RunConfig, read_trace, simulate
 from blis_validate.dataset import load_dataset
 from blis_validate.scenario import (
-    DRAIN_S,
     Settings,
-    arrivals,
+    configure,
+    listed_requests,
     prompt_length,
     run_options,
+    stage_sizes,
     unsupported,
     write_trace,
 )
+
+SETTINGS = Settings(options={"latency_model": "kernels"})
 
 
 @pytest.fixture
@@ -25,44 +30,47 @@ def load(make_record, write_dataset):
     return make
 
 
-def test_stages_have_their_rate_and_last_as_long_as_they_should(load, tmp_path):
+@pytest.fixture
+def requests(load, tmp_path):
+    """What the record's load generator sends, in order."""
     (record,) = load()
-    requests = arrivals(record, 105.0, tmp_path, 1)
-    stages = [[r.arrival_us / 1e6 for r in requests if r.stage == k] for k in (0, 1)]
-    assert [len(times) for times in stages] == [60, 80]
-    assert stages[0][-1] == pytest.approx(30.0)
-    assert stages[1][-1] == pytest.approx(30.0 + DRAIN_S + 20.0)
-    assert min(stages[1]) > 30.0 + DRAIN_S
-    gaps = [b - a for a, b in zip(stages[1], stages[1][1:], strict=False)]
-    assert 0.15 < sum(gaps) / len(gaps) < 0.35
+    config = configure(record, 105.0, tmp_path, tmp_path, SETTINGS)
+    assert isinstance(config, RunConfig)
+    found = sorted(simulate(config).requests, key=lambda r: int(r.id.partition("_")[2]))
+    assert sum(stage_sizes(record)) == len(found) == 140
+    return found
+
+
+def test_stages_have_their_rate_and_last_as_long_as_they_should(requests):
+    times = [r.arrival / 1e6 for r in requests]
+    first, second = times[:60], times[60:]
+    assert first[-1] == pytest.approx(30.0, abs=1e-5)
+    last_answer = max(r.arrival + r.e2e for r in requests[:60]) / 1e6
+    start = second[-1] - 20.0
+    assert start == pytest.approx(last_answer + 1.5, abs=0.5)
+    gaps = [b - a for a, b in pairwise(second)]
     assert len(set(gaps)) > 70  # exponential, not even
 
 
-def test_prompts_return_in_turn(load, tmp_path):
+def test_prompts_return_in_turn(requests):
+    lengths = [r.prompt_len for r in requests]
+    assert lengths[:10] == lengths[10:20] == lengths[130:]
+    assert 85 < min(lengths) < max(lengths) < 125
+    assert sum(lengths) / len(lengths) == pytest.approx(105, abs=6)
+    assert all(r.output_len == 40 for r in requests)
+    assert all(r.deadline == r.arrival + 300_000_000 for r in requests)
+
+
+def test_whole_prompts_are_found_in_the_cache(load, tmp_path):
     (record,) = load()
-    requests = arrivals(record, 105.0, tmp_path, 1)
-    assert [r.prompt for r in requests[:21]] == [*range(10), *range(10), 0]
-    lengths = {r.prompt: r.prompt_tokens for r in requests}
-    assert all(r.prompt_tokens == lengths[r.prompt] for r in requests)
-    assert 85 < min(lengths.values()) < max(lengths.values()) < 125
-    assert all(r.deadline_us == r.arrival_us + 300_000_000 for r in requests)
+    results = simulate(configure(record, 105.0, tmp_path, tmp_path, SETTINGS))
+    # 6 of 7 blocks of a prompt are found, the 3 of an answer never
+    assert 0.5 < results.kv.cache_hit_rate < 0.7
 
 
-def test_same_seed_same_requests(load, tmp_path):
-    (record,) = load()
-    first, second, other = (arrivals(record, 105.0, tmp_path, seed) for seed in (1, 1, 2))
-    assert first == second != other
-
-
-def test_the_trace_holds_the_requests(load, tmp_path):
-    (record,) = load()
-    requests = arrivals(record, 105.0, tmp_path, 1)
-    rows = read_trace(*write_trace(requests, tmp_path)).rows
-    assert len(rows) == len(requests)
-    for row, request in zip(rows, requests, strict=True):
-        assert row.prefix_length + row.input_tokens == request.prompt_tokens
-        assert row.prefix_group == f"prompt-{request.prompt}"
-        assert (row.arrival_time_us, row.output_tokens) == (request.arrival_us, 40)
+def test_clients_may_be_endlessly_patient(load, tmp_path):
+    (record,) = load({"workload__timeout_s": 0})
+    assert configure(record, 105.0, tmp_path, tmp_path, SETTINGS).timeout == -1
 
 
 def test_listed_requests(load, tmp_path):
@@ -70,13 +78,16 @@ def test_listed_requests(load, tmp_path):
     (tmp_path / "requests.csv").write_text(text)
     workload = {"generator": "per-request trace", "trace": "requests.csv"}
     (record,) = load({"workload": workload})
-    requests = arrivals(record, 0.0, tmp_path / "below", 1)
+    requests = listed_requests(record, tmp_path / "below")
     assert [(r.arrival_us, r.prompt_tokens, r.output_tokens) for r in requests] == [
         (250_000, 10, 4),
         (1_500_000, 20, 5),
     ]
     rows = read_trace(*write_trace(requests, tmp_path)).rows
     assert [(row.prefix_group, row.input_tokens) for row in rows] == [("", 10), ("", 20)]
+    config = configure(record, 0.0, tmp_path, tmp_path, SETTINGS)
+    assert isinstance(config, ReplayConfig)
+    assert [r.prompt_len for r in simulate(config).requests] == [10, 20]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +103,7 @@ def test_listed_requests_that_cannot_be_used(load, tmp_path, text, message):
         (tmp_path / "requests.csv").write_text(text)
     (record,) = load({"workload": {"generator": "per-request trace", "trace": "requests.csv"}})
     with pytest.raises(BlisError, match=message):
-        arrivals(record, 0.0, tmp_path, 1)
+        listed_requests(record, tmp_path)
 
 
 def test_prompt_lengths_are_those_that_somebody_counted(load):

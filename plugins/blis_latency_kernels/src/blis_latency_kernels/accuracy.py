@@ -45,13 +45,19 @@ def validated_runs() -> tuple[ValidatedRun, ...]:
     )
 
 
-def accuracy_of(run: RunFacts) -> Accuracy:
-    """The nearest runs that were compared, and what sets ``run`` apart from all of them."""
+def accuracy_of(run: RunFacts, *, lagging: bool) -> Accuracy:
+    """The nearest runs that were compared, and what sets ``run`` apart from all of them.
+
+    ``lagging``: whether the engine chose its batches ahead of their execution.
+    """
     known = validated_runs()
     gpu = ALIASES.get(run.hardware, run.hardware)
+    outside = list(_outside(run, gpu, known))
+    if not lagging:
+        outside.append("the engine rules of the reference (compared: --semantics vllm)")
     return Accuracy(
         nearest=tuple(sorted(known, key=lambda other: _distance(run, gpu, other))[:NEAREST]),
-        outside=tuple(_outside(run, gpu, known)),
+        outside=tuple(outside),
         unstable=tuple(_unstable(run)),
     )
 

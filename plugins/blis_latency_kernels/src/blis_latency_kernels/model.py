@@ -75,11 +75,12 @@ class KernelModel(LatencyModel):
         self._mixed_us: dict[int, float] = {}
         self._head_us: dict[int, float] = {}
 
+        self._lagging = setup.schedule_lag > 0
         self._queueing = self._delay = 0
         if options.measured_at == "client":
             self._queueing = int(host["arrival_to_first_token_us"])
             self._delay = int(host["output_us_per_sequence"])
-        if setup.schedule_lag == 0:
+        if not self._lagging:
             # an engine without the lag: a nominal step takes its place
             self._queueing += self.step_time(
                 BatchShape((), NOMINAL_DECODES, NOMINAL_DECODES * NOMINAL_CONTEXT)
@@ -164,7 +165,7 @@ class KernelModel(LatencyModel):
 
     def accuracy(self, run: RunFacts) -> Accuracy:
         """The errors of the nearest runs that were compared with a served model."""
-        return accuracy_of(run)
+        return accuracy_of(run, lagging=self._lagging)
 
     # ----------------------------------------------------------------------------------- sums
 

@@ -43,6 +43,13 @@ EXCEEDED = 1
 )
 @click.option("--latency-profile", default="", metavar="FILE", help="A latency profile for all.")
 @click.option(
+    "--semantics",
+    default="vllm",
+    show_default=True,
+    metavar="RULES",
+    help="Engine rules.",
+)
+@click.option(
     "--only", multiple=True, metavar="PATTERN", help="Records whose id or set matches (repeatable)."
 )
 @click.option(
@@ -84,6 +91,7 @@ def validate(
     latency_option: tuple[str, ...],
     option_for: tuple[str, ...],
     latency_profile: str,
+    semantics: str,
     only: tuple[str, ...],
     limits: tuple[str, ...],
     estimate_blocks: bool,
@@ -101,6 +109,7 @@ def validate(
             "latency_model": latency_model if not latency_profile else None,
             "latency_profile": latency_profile,
             "latency_option": latency_option,
+            "semantics": semantics,
         },
         latency_options=tuple(_option_for(text) for text in option_for),
         published_blocks=not estimate_blocks,

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from blis_validate.dataset import Record
+from blis_validate.dataset import Measured, Record
 from blis_validate.figures import measured_figures
 from blis_validate.runner import Outcome
 
@@ -71,7 +71,7 @@ def compare(records: Sequence[Record], outcomes: Iterable[Outcome]) -> list[Comp
         Comparison(
             record=record,
             outcome=outcome,
-            measured=measured_figures(record.measured),
+            measured=_known(record, record.measured),
             errors=_errors(record, outcome),
         )
         for record, outcome in zip(records, outcomes, strict=True)
@@ -79,9 +79,9 @@ def compare(records: Sequence[Record], outcomes: Iterable[Outcome]) -> list[Comp
 
 
 def _errors(record: Record, outcome: Outcome) -> dict[str, dict[str, float]]:
-    measured = measured_figures(record.measured)
+    measured = _known(record, record.measured)
     predictions = {
-        name: measured_figures(figures) for name, figures in record.reference_predictions.items()
+        name: _known(record, figures) for name, figures in record.reference_predictions.items()
     }
     if outcome.figures is not None:
         predictions = {OWN: outcome.figures.values, **predictions}
@@ -93,6 +93,10 @@ def _errors(record: Record, outcome: Outcome) -> dict[str, dict[str, float]]:
         }
         for name, values in predictions.items()
     }
+
+
+def _known(record: Record, figures: Measured) -> dict[str, float]:
+    return measured_figures(figures, burst=not record.workload.stages)
 
 
 def predictors(comparisons: Sequence[Comparison]) -> list[str]:

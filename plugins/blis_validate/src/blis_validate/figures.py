@@ -10,7 +10,6 @@ import numpy as np
 
 from blis_core.api import COMPLETED
 from blis_validate.dataset import Measured, Stage
-from blis_validate.scenario import PAUSE_S, Arrival
 
 if TYPE_CHECKING:
     from blis_core.api import Request
@@ -28,13 +27,17 @@ METRICS: Final = (
     "e2e_p99",
     "itl_mean",
     "throughput",
+    "capacity",
 )
-"""Latencies in ms; throughput in requests per second."""
+"""Latencies in ms; completed requests per second, as throughput under an offered rate, and as
+capacity in a burst, where nothing but the server bounds it."""
 
 LEAST_RATE: Final = 0.93
 """Share of the offered rate below which a stage counts as overloaded."""
 LONG_STAGE: Final = 10
 """Mean answers that a stage must last for that rule."""
+PAUSE_S: Final = 1.5
+"""Between the last answer of a stage and the first request of the next."""
 LATE_TTFT_MS: Final = 1000.0
 """Mean TTFT in the last quarter of a stage above which it counts as overloaded."""
 
@@ -50,40 +53,34 @@ class Figures:
     overloaded: bool = False
 
 
-def measured_figures(measured: Measured) -> dict[str, float]:
+def measured_figures(measured: Measured, *, burst: bool = False) -> dict[str, float]:
     """What a data set says, by metric; without what was not measured."""
     values: dict[str, float] = {}
     for kind, statistics in (("ttft", measured.ttft_ms), ("e2e", measured.e2e_ms)):
         for name in ("mean", "p50", "p90", "p95", "p99"):
             values[f"{kind}_{name}"] = getattr(statistics, name)
     values["itl_mean"] = measured.itl_ms.mean
-    values["throughput"] = measured.throughput.requests_per_s or measured.requests_per_s
+    rate = measured.throughput.requests_per_s or measured.requests_per_s
+    values["capacity" if burst else "throughput"] = rate
     return {metric: value for metric, value in values.items() if value > 0}
 
 
 def simulated_figures(
-    arrivals: Sequence[Arrival], requests: Sequence[Request], stages: Sequence[Stage]
+    requests: Sequence[Request], sizes: Sequence[int], stages: Sequence[Stage]
 ) -> tuple[Figures, list[Figures]]:
     """The whole run and its stages. ``requests`` are the records of the simulation, any order.
 
-    Requests that did not complete are left out of latencies.
+    ``sizes`` are the numbers of requests of the ``stages``, which are numbered through; both may be
+    empty. Requests that did not complete are left out of latencies.
     """
-    by_number: dict[int, Any] = {int(r.id.rpartition("_")[2]): r for r in requests}
-    stage_of = np.array([a.stage for a in arrivals])
-    arrived = np.array([a.arrival_us for a in arrivals])
-    output = np.array([a.output_tokens for a in arrivals])
-    ttft = np.full(len(arrivals), np.nan)
-    e2e = np.full(len(arrivals), np.nan)
-    # what a request waited at least: until its first token, or until its client gave up
-    waited = np.full(len(arrivals), np.nan)
-    for number, request in by_number.items():
-        if request.ttft >= 0:
-            waited[number] = request.ttft
-        elif request.deadline > 0:
-            waited[number] = request.deadline - request.arrival
-        if request.state == COMPLETED:
-            ttft[number], e2e[number] = request.ttft, request.e2e
-    done = ~np.isnan(e2e)
+    number = np.array([int(r.id.rpartition("_")[2]) for r in requests])
+    stage_of = np.searchsorted(np.cumsum(sizes), number, "right") if sizes else 0 * number
+    done = np.array([r.state == COMPLETED for r in requests], dtype=bool)
+    arrived = np.array([r.arrival for r in requests])
+    output = np.array([r.output_len for r in requests])
+    ttft = np.where(done, np.array([r.ttft for r in requests], dtype=np.float64), np.nan)
+    e2e = np.where(done, np.array([r.e2e for r in requests], dtype=np.float64), np.nan)
+    waited = np.array([_waited(r) for r in requests], dtype=np.float64)
     count = max(1, len(stages))
     spans = [_span_s(arrived, e2e, stage_of == k) for k in range(count)]
     single = [
@@ -95,12 +92,20 @@ def simulated_figures(
             _overloaded(arrived[chosen], waited[chosen], e2e[chosen], stages[k], spans[k])
             if stages
             else False,
+            burst=not stages,
         )
         for k in range(count)
     ]
     total = sum(spans) + PAUSE_S * (count - 1)
-    whole = _figures(ttft, e2e, output, total, any(part.overloaded for part in single))
-    return attrs.evolve(whole, completed=int(done.sum())), single
+    overloaded = any(part.overloaded for part in single)
+    return _figures(ttft, e2e, output, total, overloaded, burst=not stages), single
+
+
+def _waited(request: Request) -> float:
+    """us until the first token, or until the client gave up; NaN if neither happened."""
+    if request.ttft >= 0:
+        return request.ttft
+    return request.deadline - request.arrival if request.deadline > 0 else np.nan
 
 
 def _span_s(arrived: Any, e2e: Any, chosen: Any) -> float:
@@ -109,7 +114,9 @@ def _span_s(arrived: Any, e2e: Any, chosen: Any) -> float:
     return float(ends.max() - arrived[chosen].min()) / 1e6 if len(ends) else 0.0
 
 
-def _figures(ttft: Any, e2e: Any, output: Any, span_s: float, overloaded: bool) -> Figures:
+def _figures(
+    ttft: Any, e2e: Any, output: Any, span_s: float, overloaded: bool, *, burst: bool
+) -> Figures:
     done = ~np.isnan(e2e)
     completed = int(done.sum())
     values: dict[str, float] = {}
@@ -121,7 +128,7 @@ def _figures(ttft: Any, e2e: Any, output: Any, span_s: float, overloaded: bool) 
         decoded = float(np.maximum(output[done] - 1, 1).mean())
         values["itl_mean"] = (values["e2e_mean"] - values["ttft_mean"]) / decoded
         if span_s > 0:
-            values["throughput"] = completed / span_s
+            values["capacity" if burst else "throughput"] = completed / span_s
     return Figures(
         values=values,
         completed=completed,

@@ -141,7 +141,11 @@ def as_text(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
         ]
         title = "All records, beside published predictions: mean / median / worst in %"
         parts.append(_table(title, ["predictor", *SHOWN], rows))
-    parts += [part for part in (_throughput(compared), _kv(comparisons)) if part]
+    rates = [
+        _rates(compared, "throughput", "Throughput under an offered rate"),
+        _rates(compared, "capacity", "Throughput in a burst"),
+    ]
+    parts += [part for part in (*rates, _kv(comparisons)) if part]
     apart = [[c.record.id, _why_apart(c)] for c in comparisons if not c.comparable]
     if apart:
         parts.append(_table("Kept apart", ["record", "reason"], apart, words=True))
@@ -154,14 +158,12 @@ def as_text(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _throughput(compared: Sequence[Comparison]) -> str:
-    summary = summarise(compared, "throughput")
+def _rates(compared: Sequence[Comparison], metric: str, title: str) -> str:
+    summary = summarise(compared, metric)
     if summary is None:
         return ""
-    return (
-        f"Throughput, {summary.count} records: {summary.mean:.2f} / {summary.median:.2f} /"
-        f" {summary.worst:.2f} %"
-    )
+    errors = f"{summary.mean:.2f} / {summary.median:.2f} / {summary.worst:.2f} %"
+    return f"{title}, {summary.count} records: {errors}"
 
 
 def _kv(comparisons: Sequence[Comparison]) -> str:

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import attrs
 
-from blis_core.api import BlisError, ReplayConfig, resolve, set_log_level, simulate
+from blis_core.api import BlisError, SimulationConfig, resolve, set_log_level, simulate
 from blis_validate.dataset import Record
 from blis_validate.figures import Figures, simulated_figures
 from blis_validate.scenario import (
     Settings,
-    arrivals,
+    configure,
     prompt_length,
-    run_options,
+    stage_sizes,
     unsupported,
-    write_trace,
 )
 
 
@@ -50,20 +49,17 @@ def run_record(record: Record, prompt_tokens: float, folder: Path, settings: Set
     reason = unsupported(record)
     if reason:
         return Outcome(id=record.id, reason=reason)
-    requests = arrivals(record, prompt_tokens, folder, settings.seed)
-    options = run_options(record, settings)
-    last = max(request.arrival_us for request in requests)
     with tempfile.TemporaryDirectory(prefix="blis-validate-") as name:
-        header, data = write_trace(requests, Path(name))
-        config = ReplayConfig(
-            trace_header=header, trace_data=data, horizon=2 * last + 86_400_000_000, **options
-        )
+        config = configure(record, prompt_tokens, folder, Path(name), settings)
         try:
             results = simulate(config)
         except BlisError as problem:
             return Outcome(id=record.id, reason=str(problem))
+    requests = results.requests
+    if not requests:
+        return Outcome(id=record.id, reason="no request was small enough to be served")
+    whole, stages = simulated_figures(requests, stage_sizes(record), record.workload.stages)
     estimate = _estimated_blocks(config)
-    whole, stages = simulated_figures(requests, results.requests, record.workload.stages)
     blocks = config.total_kv_blocks or estimate
     return Outcome(
         id=record.id,
@@ -71,8 +67,8 @@ def run_record(record: Record, prompt_tokens: float, folder: Path, settings: Set
         stages=tuple(stages),
         warnings=tuple(results.warnings),
         kv_blocks=estimate,
-        prompt_tokens=sum(r.prompt_tokens for r in requests) / len(requests),
-        output_tokens=sum(r.output_tokens for r in requests) / len(requests),
+        prompt_tokens=sum(r.prompt_len for r in requests) / len(requests),
+        output_tokens=sum(r.output_len for r in requests) / len(requests),
         peak_kv_use=results.cluster.peak_used_blocks / blocks if blocks else 0.0,
     )
 
@@ -122,7 +118,7 @@ def _work(record: Record) -> float:
     return load.num_requests * (load.output_tokens or load.output_tokens_mean or 1)
 
 
-def _estimated_blocks(config: ReplayConfig) -> int:
+def _estimated_blocks(config: SimulationConfig) -> int:
     """KV blocks that the deployment would get if nobody said how many; 0 = not known."""
     try:
         return resolve(attrs.evolve(config, total_kv_blocks=None)).total_blocks

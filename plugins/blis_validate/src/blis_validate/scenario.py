@@ -1,32 +1,20 @@
-"""From a record to what is simulated: a trace of its requests, and the options of the run.
-
-The load generator of inference-perf starts with a fixed set of prompts and goes round them, so that
-all requests after the first round find their prompt in the prefix cache. Arrivals of a stage have
-exponential gaps, scaled so that they fill the stage exactly.
-"""
+"""From a record to what is simulated: a workload file or a trace, and the options of the run."""
 
 from __future__ import annotations
 
 import csv
-import math
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import attrs
 
-from blis_core.api import BlisError
-from blis_validate.dataset import OPEN_LOOP, Record, Stage
+from blis_core.api import BlisError, ReplayConfig, RunConfig
+from blis_validate.dataset import OPEN_LOOP, Load, Record
 
 RETOKENISED: Final = 1.047
 """Prompt tokens of a served model per token that the generator meant, if nobody counted."""
-PROMPT_SPREAD: Final = 6.0
-"""Standard deviation of the prompt length in tokens."""
-PAUSE_S: Final = 1.5
-"""Between the last answer of a stage and the first request of the next."""
-DRAIN_S: Final = 60.0
-"""Simulated time between stages; no answer takes as long, unless the server is overloaded."""
+DAY_US: Final = 86_400_000_000
 
 _COLUMNS: Final = (
     "request_id,client_id,tenant_id,slo_class,session_id,round_index,prefix_group,prefix_length,"
@@ -37,17 +25,12 @@ _COLUMNS: Final = (
 _HEADER: Final = "trace_version: 2\ntime_unit: microseconds\nmode: generated\nwarm_up_requests: 0\n"
 
 
-class Arrival(NamedTuple):
-    """One request of a run."""
+class Listed(NamedTuple):
+    """One request of a file of requests."""
 
-    stage: int
     arrival_us: int
     prompt_tokens: int
     output_tokens: int
-    prompt: int
-    """Number of the prompt among those that return; -1 = a prompt of its own."""
-    deadline_us: int
-    """0 = none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -70,11 +53,51 @@ def unsupported(record: Record) -> str:
     return ""
 
 
-def arrivals(record: Record, prompt_tokens: float, folder: Path, seed: int) -> list[Arrival]:
-    """The requests of ``record`` in order of arrival; ``folder`` is that of the data set."""
+def stage_sizes(record: Record) -> list[int]:
+    """Requests of each stage, in the order in which they are numbered; [] if there are none."""
+    return [int(stage.rate_rps * stage.duration_s) for stage in record.workload.stages]
+
+
+def configure(
+    record: Record, prompt_tokens: float, data: Path, folder: Path, settings: Settings
+) -> RunConfig | ReplayConfig:
+    """The run that simulates ``record``; ``data`` is the folder of the data set.
+
+    What the run reads is written to ``folder``. BlisError for a file that cannot be used.
+    """
+    options = run_options(record, settings)
     if record.workload.generator == OPEN_LOOP:
-        return list(_open_loop(record, prompt_tokens, random.Random(seed)))
-    return _listed(record, folder)
+        path = folder / "workload.yaml"
+        growth = prompt_tokens / _nominal(record)
+        path.write_text(workload_text(record.workload, growth), encoding="utf-8")
+        patience = record.workload.timeout_s
+        return RunConfig(
+            workload_spec=str(path), timeout=round(patience) if patience > 0 else -1, **options
+        )
+    requests = listed_requests(record, data)
+    header, rows = write_trace(requests, folder)
+    horizon = 2 * requests[-1].arrival_us + DAY_US if requests else DAY_US
+    return ReplayConfig(trace_header=header, trace_data=rows, horizon=horizon, **options)
+
+
+def workload_text(load: Load, growth: float) -> str:
+    """The workload file of an open loop.
+
+    ``growth``: prompt tokens as the server counts them per token that the generator means.
+    """
+    stages = ", ".join(
+        f"{{rate: {stage.rate_rps!r}, duration: {stage.duration_s:.15g}}}" for stage in load.stages
+    )
+    per_group = -(-load.distinct_prompts // load.groups)
+    return (
+        'version: "2"\n'
+        "inference_perf:\n"
+        f"  stages: [{stages}]\n"
+        f"  shared_prefix: {{system_prompt_len: {load.system_prompt_tokens},"
+        f" question_len: {load.question_tokens}, output_len: {load.output_tokens}}}\n"
+        f"  open_loop: {{num_groups: {load.groups}, num_prompts_per_group: {per_group},"
+        f" growth: {growth!r}}}\n"
+    )
 
 
 def prompt_length(record: Record, others: Sequence[Record]) -> float:
@@ -99,41 +122,8 @@ def _nominal(record: Record) -> int:
     return record.workload.system_prompt_tokens + record.workload.question_tokens
 
 
-def _open_loop(record: Record, prompt_tokens: float, rng: random.Random) -> Iterator[Arrival]:
-    load = record.workload
-    lengths = [
-        max(2, round(rng.gauss(prompt_tokens, PROMPT_SPREAD))) for _ in range(load.distinct_prompts)
-    ]
-    start, number = 0.0, 0
-    for index, stage in enumerate(load.stages):
-        for offset in _offsets(stage, rng):
-            prompt = number % load.distinct_prompts
-            at = round((start + offset) * 1e6)
-            yield Arrival(
-                index,
-                at,
-                lengths[prompt],
-                load.output_tokens,
-                prompt,
-                at + round(load.timeout_s * 1e6) if load.timeout_s > 0 else 0,
-            )
-            number += 1
-        start += stage.duration_s + DRAIN_S
-
-
-def _offsets(stage: Stage, rng: random.Random) -> Iterator[float]:
-    """Arrival times in s within a stage, the last one at its end."""
-    count = int(stage.rate_rps * stage.duration_s)
-    gaps = [-math.log(1.0 - rng.random()) for _ in range(count)]
-    unit = stage.duration_s / sum(gaps)
-    time = 0.0
-    for gap in gaps:
-        time += gap * unit
-        yield time
-
-
-def _listed(record: Record, folder: Path) -> list[Arrival]:
-    """The requests in the file that the record names."""
+def listed_requests(record: Record, folder: Path) -> list[Listed]:
+    """The requests in the file that the record names, in order of arrival."""
     name = record.workload.trace
     path = next((p for base in (folder, *folder.parents) if (p := base / name).is_file()), None)
     if path is None:
@@ -143,13 +133,10 @@ def _listed(record: Record, folder: Path) -> list[Arrival]:
         for row, fields in enumerate(csv.DictReader(file), start=1):
             try:
                 found.append(
-                    Arrival(
-                        0,
+                    Listed(
                         round(float(fields["arrival_s"]) * 1e6),
                         int(fields["input_tokens"]),
                         int(fields["output_tokens"]),
-                        -1,
-                        0,
                     )
                 )
             except (KeyError, TypeError, ValueError) as problem:
@@ -157,31 +144,24 @@ def _listed(record: Record, folder: Path) -> list[Arrival]:
     return sorted(found, key=lambda arrival: arrival.arrival_us)
 
 
-def write_trace(requests: Sequence[Arrival], folder: Path) -> tuple[str, str]:
-    """Write the requests as a trace that can be replayed; the paths of header and data.
-
-    A prompt that returns is a prefix group of all its tokens but the last: the last one is
-    computed at every request, as in an engine that never reuses a whole prompt.
-    """
+def write_trace(requests: Sequence[Listed], folder: Path) -> tuple[str, str]:
+    """Write the requests as a trace that can be replayed; the paths of header and data."""
     header, data = folder / "trace.yaml", folder / "trace.csv"
     header.write_text(_HEADER, encoding="utf-8")
-    fixed = dict.fromkeys(_COLUMNS, "")
-    fixed.update(dict.fromkeys(_COLUMNS[11:15] + _COLUMNS[18:24:1], "0"))
-    fixed.update(round_index="0", streaming="true", reason_ratio="0", num_chunks="0", status="ok")
+    texts = dict.fromkeys(_COLUMNS, "")
+    counts = [name for name in _COLUMNS if name.endswith(("_tokens", "_us", "_length", "_index"))]
+    texts |= dict.fromkeys([*counts, "reason_ratio", "num_chunks"], "0")
+    texts |= {"streaming": "true", "status": "ok"}
     with data.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         for number, request in enumerate(requests):
-            shared = request.prompt >= 0
             writer.writerow(
                 {
-                    **fixed,
+                    **texts,
                     "request_id": number,
-                    "prefix_group": f"prompt-{request.prompt}" if shared else "",
-                    "prefix_length": request.prompt_tokens - 1 if shared else 0,
-                    "input_tokens": 1 if shared else request.prompt_tokens,
+                    "input_tokens": request.prompt_tokens,
                     "output_tokens": request.output_tokens,
-                    "deadline_us": request.deadline_us,
                     "arrival_time_us": request.arrival_us,
                 }
             )
