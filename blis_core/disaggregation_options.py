@@ -16,7 +16,7 @@ POOL_SETTINGS = ("hardware", "tp", "latency_model", "max_model_len")
 """What can be set for one pool by an option ``--POOL-SETTING``."""
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class DisaggregationOptions:
     """Pools for prefill and decode. ``replay`` accepts these options and ignores them."""
 

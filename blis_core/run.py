@@ -17,8 +17,6 @@ from blis_core.config import (
     DEFAULT_RATE,
     DEFAULT_SEED,
     DEFAULT_TIMEOUT_S,
-    ReplayConfig,
-    RunConfig,
 )
 from blis_core.contracts import MAX_INT64, LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
@@ -33,7 +31,7 @@ from blis_core.workload.generated import GeneratedWorkload
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
     from blis_core.catalog.defaults import Preset
-    from blis_core.config import SimulationConfig
+    from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
@@ -59,6 +57,8 @@ def simulate(
     ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``, and
     every tick of an autoscaler into ``Results.fleet``; it implies ``trace_level="decisions"``.
     """
+    from blis_core.config import ReplayConfig, RunConfig
+
     if config is None:
         config = (ReplayConfig if "trace_header" in options else RunConfig)(**options)
     if keep_decisions:

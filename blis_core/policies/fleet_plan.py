@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from blis_core import log
-from blis_core.config import ReplayConfig, SimulationConfig
+from blis_core.config import SimulationConfig
 from blis_core.policies.bundle import (
     AutoscalerSection,
     FleetEventSection,
@@ -34,7 +34,7 @@ def make_fleet_plan(config: SimulationConfig, bundle: PolicyBundle) -> FleetPlan
     """The plan of a simulation; None if its fleet is fixed. Warns of what has no effect."""
     interval = config.model_autoscaler_interval_us
     autoscaler = bundle.autoscaler
-    if isinstance(config, ReplayConfig) and not bundle.fleet_in_replay:
+    if config.replays and not bundle.fleet_in_replay:
         ignored = _given(bundle)
         if autoscaler.interval_us > 0:
             ignored.append("autoscaler")

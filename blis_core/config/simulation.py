@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -88,9 +88,13 @@ def _tuple(values: Any) -> Any:
     return values
 
 
-@attrs.frozen(kw_only=True, repr=False)
+# not used by itself, so that it needs no comparison of its own
+@attrs.frozen(kw_only=True, repr=False, eq=False)
 class SimulationConfig(DisaggregationOptions):
     """What ``run`` and ``replay`` have in common."""
+
+    replays: ClassVar[bool] = False
+    """Whether the traffic is a recorded trace."""
 
     model: str = option(
         ValueKind.TEXT, MODEL, "", "Model to serve, as owner/name (required).", convert=_lower
@@ -513,180 +517,3 @@ class SimulationConfig(DisaggregationOptions):
                     raise self._spec(name).error(getattr(self, name), "finite and greater than 0")
         if detector == "concurrency" and self.max_concurrency <= 0:
             raise self._spec("max_concurrency").error(self.max_concurrency, "greater than 0")
-
-
-@attrs.frozen(kw_only=True, repr=False)
-class RunConfig(SimulationConfig):
-    """What ``run`` simulates: a generated workload."""
-
-    workload: str = option(
-        ValueKind.TEXT, WORKLOAD, "distribution", "distribution, or a preset of the catalogue."
-    )
-    workload_spec: str = option(
-        ValueKind.TEXT,
-        WORKLOAD,
-        "",
-        "YAML file that describes the workload; wins over --workload, rate and lengths.",
-    )
-    rate: float | None = option(
-        ValueKind.FLOAT, WORKLOAD, None, "Arrivals per second.", implied=DEFAULT_RATE
-    )
-    num_requests: int | None = option(
-        ValueKind.INT,
-        WORKLOAD,
-        None,
-        "Requests to generate; 0 = as many as arrive before --horizon.",
-        implied=f"{DEFAULT_NUM_REQUESTS}, or of the workload file",
-        at_least=0,
-    )
-    concurrency: int = option(
-        ValueKind.INT,
-        WORKLOAD,
-        0,
-        "Users who each wait for an answer before the next request, instead of --rate; 0 = off.",
-        at_least=0,
-    )
-    think_time_ms: int = option(
-        ValueKind.INT,
-        WORKLOAD,
-        0,
-        "Pause of such a user between an answer and the next request.",
-        at_least=0,
-    )
-    prefix_tokens: int = option(
-        ValueKind.INT, WORKLOAD, 0, "Length of a prefix that all prompts share.", at_least=0
-    )
-    prompt_tokens: int = option(
-        ValueKind.INT, WORKLOAD, 512, "Mean prompt length, without the prefix."
-    )
-    prompt_tokens_stdev: int = option(
-        ValueKind.INT, WORKLOAD, 256, "Standard deviation of the prompt length."
-    )
-    prompt_tokens_min: int = option(ValueKind.INT, WORKLOAD, 2, "Shortest prompt.")
-    prompt_tokens_max: int = option(ValueKind.INT, WORKLOAD, 7000, "Longest prompt.")
-    output_tokens: int = option(ValueKind.INT, WORKLOAD, 512, "Mean output length.")
-    output_tokens_stdev: int = option(
-        ValueKind.INT, WORKLOAD, 256, "Standard deviation of the output length."
-    )
-    output_tokens_min: int = option(ValueKind.INT, WORKLOAD, 2, "Shortest output.")
-    output_tokens_max: int = option(ValueKind.INT, WORKLOAD, 7000, "Longest output.")
-    timeout: int | None = option(
-        ValueKind.INT,
-        WORKLOAD,
-        None,
-        "Seconds after which a client gives up; negative = never.",
-        implied=f"{DEFAULT_TIMEOUT_S}, or of the workload file",
-    )
-    metrics_path: str = option(
-        ValueKind.TEXT, OUTPUT, "", "JSON file to write, with one entry per request."
-    )
-    trace_output: str = option(
-        ValueKind.TEXT, OUTPUT, "", "Write the requests to PREFIX.yaml and PREFIX.csv."
-    )
-
-    def _check_cluster(self) -> None:
-        self.check_disaggregation(self.num_instances)
-
-    def _check_workload(self) -> None:
-        self.check_autoscaler()
-        for name in ("num_requests", "prefix_tokens", "concurrency", "think_time_ms"):
-            self._spec(name).check_range(getattr(self, name))
-        if self.concurrency > 0:
-            if self.rate is not None:
-                raise BlisError("--concurrency: excludes --rate; users send when they are answered")
-            if self.workload_spec:
-                raise BlisError(
-                    "--concurrency: excludes --workload-spec; give the clients of the file a"
-                    " concurrency"
-                )
-        elif not self.workload_spec:
-            self._check_rate_and_lengths()
-        if self.timeout == 0:
-            raise BlisError("--timeout: must not be 0; use a negative value for no time limit")
-        if not self.workload_spec:
-            implied = 0 if self.concurrency else DEFAULT_NUM_REQUESTS
-            count = implied if self.num_requests is None else self.num_requests
-            if count == 0 and (self.horizon is None or self.horizon == MAX_INT64):
-                raise BlisError(
-                    "--num-requests: the workload has no end; give a number above 0, or --horizon"
-                )
-
-    def _check_rate_and_lengths(self) -> None:
-        # A preset brings its own lengths, but takes the rate from here.
-        rate = DEFAULT_RATE if self.rate is None else self.rate
-        if not finite_positive(rate):
-            raise BlisError(f"--rate: must be finite and greater than 0 requests/s, got {rate:g}")
-        if self.workload == "distribution":
-            self._check_lengths("prompt")
-            self._check_lengths("output")
-
-    def _check_lengths(self, side: str) -> None:
-        """The four figures of one length distribution, in the order of the reference."""
-        mean, stdev, low, high = (
-            getattr(self, f"{side}_tokens{suffix}") for suffix in ("", "_stdev", "_min", "_max")
-        )
-        flag = f"--{side}-tokens"
-        for name, value in ((f"{flag}-min", low), (f"{flag}-max", high)):
-            if value < 1:
-                raise BlisError(f"{name}: must be at least 1, got {value}")
-        if stdev < 0:
-            raise BlisError(f"{flag}-stdev: must be at least 0, got {stdev}")
-        if low > high:
-            raise BlisError(f"{flag}-min: {low} is above {flag}-max {high}")
-        for name, value in ((flag, mean), (f"{flag}-stdev", stdev)):
-            if not low <= value <= high:
-                raise BlisError(
-                    f"{name}: must be between {flag}-min ({low}) and {flag}-max ({high}), "
-                    f"got {value}"
-                )
-
-
-@attrs.frozen(kw_only=True, repr=False)
-class ReplayConfig(SimulationConfig):
-    """What ``replay`` simulates: a recorded trace."""
-
-    trace_header: str = option(ValueKind.TEXT, TRACE, "", "Header (YAML) of the trace (required).")
-    trace_data: str = option(ValueKind.TEXT, TRACE, "", "Rows (CSV) of the trace (required).")
-    session_mode: str = option(
-        ValueKind.TEXT,
-        TRACE,
-        "fixed",
-        "When later rounds of a session arrive: as recorded, or a think time after the answer.",
-        choices=("fixed", "closed-loop"),
-    )
-    think_time_ms: int | None = option(
-        ValueKind.INT,
-        TRACE,
-        None,
-        "Think time of all sessions; 0 = the recorded gaps between arrivals.",
-        implied=0,
-        at_least=0,
-    )
-    think_time_dist: str | None = option(
-        ValueKind.TEXT,
-        TRACE,
-        None,
-        "Think times, as in lognormal:mu=1.5,sigma=0.6,max=30s or constant:value=500ms.",
-        implied="",
-    )
-    results_path: str = option(
-        ValueKind.TEXT, OUTPUT, "", "JSON file to write for calibrate, with one entry per request."
-    )
-    trace_output: str = option(
-        ValueKind.TEXT, OUTPUT, "", "Write the replayed requests to PREFIX.yaml and PREFIX.csv."
-    )
-
-    def _check_inputs(self) -> None:
-        for name in ("trace_header", "trace_data"):
-            if not getattr(self, name):
-                flag = self._spec(name).flag
-                raise BlisError(f"{flag}: name the trace file to replay")
-        super()._check_inputs()
-
-    def _check_workload(self) -> None:
-        dist, constant = self.think_time_dist, self.think_time_ms
-        if self.session_mode == "fixed" and (constant or dist is not None):
-            flag = "--think-time-dist" if dist is not None else "--think-time-ms"
-            raise BlisError(f"{flag}: needs --session-mode closed-loop; fixed has no think times")
-        if dist is not None and constant is not None:
-            raise BlisError("--think-time-dist: excludes --think-time-ms; give one of them")
