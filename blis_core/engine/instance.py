@@ -607,7 +607,7 @@ class Instance:
             self._run_few(now, steps, last_start, to_finish)
             return True
         plan, k = self._planned(now, steps)
-        ends = plan.ends[k : k + steps]
+        ends = plan.ends[k : k + steps] if k or steps < len(plan.ends) else plan.ends
         steps = min(len(ends), 1 + int(ends.searchsorted(last_start, "right")))
         waited = self.waiting.count
         joined: list[int] = []
@@ -617,7 +617,9 @@ class Instance:
         start = int(ends[steps - 2]) if steps > 1 else now
         self._last_duration = duration = int(times[-1])
         overhead = self._output_time
-        log.add_many(times + overhead, start + duration - now + steps * overhead)
+        log.add_many(
+            times + overhead if overhead else times, start + duration - now + steps * overhead
+        )
         batch.context += steps * batch.decodes
         metrics = self.metrics
         metrics.queue_sum += waited * steps

@@ -162,7 +162,11 @@ class Roofline(LatencyModel):
             np.divide(context, rate, context)
             times = context if times is None else np.maximum(times, context, out=times)
         np.multiply(times, us, times)
-        if times[0] >= 1.0 and times[-1] < _TWO_63:
+        # both ends again, without the cost of reading array elements
+        if (
+            max(low_compute, low_memory) * _US >= 1.0
+            and max(high_compute, high_memory) * _US < _TWO_63
+        ):
             return times.astype(np.int64)
         return np.maximum(truncate_us_array(times), 1)
 

@@ -91,7 +91,16 @@ class PrefixAffinity(Scorer):
         keys = self._keys
         known = self._matched.get(bit, 0)
         deque(map(recent.move_to_end, keys[:known]), 0)  # the cheapest loop there is
-        for key in keys[known:]:
+        new = keys[known:]
+        if len(new) <= room and recent.keys().isdisjoint(new):
+            recent.update(dict.fromkeys(new))
+            if holders.keys().isdisjoint(new):
+                holders.update(dict.fromkeys(new, bit))
+            else:
+                for key in new:
+                    holders[key] = holders.get(key, 0) | bit
+            return
+        for key in new:
             if key in recent:
                 recent.move_to_end(key)
                 continue
