@@ -164,8 +164,10 @@ def options_page() -> str:
             specs = [spec for spec in specs if spec not in shared]
         own = [
             (code(param.opts[0]), "text", "", param.help or "")
+            if isinstance(param, click.Option)
+            else (code(param.opts[0]), "argument", "must be given", "")
             for param in command.params
-            if isinstance(param, click.Option) and not isinstance(param, ConfigOption)
+            if not isinstance(param, ConfigOption)
         ]
         text += f"\n## {_command_path(command)}\n\n{command.help}\n\n"
         if len(shared) > len(specs):

@@ -28,7 +28,13 @@ EXCEEDED = 1
 
 @click.command(name="validate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("dataset", type=click.Path())
-@click.option("--latency-model", default="kernels", show_default=True, metavar="NAME")
+@click.option(
+    "--latency-model",
+    default="kernels",
+    show_default=True,
+    metavar="NAME",
+    help="Predictor of step times.",
+)
 @click.option(
     "--latency-option",
     multiple=True,
