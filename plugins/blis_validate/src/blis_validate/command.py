@@ -108,7 +108,10 @@ def validate(
 ) -> int:
     """Simulate every run of a DATASET of measurements and show the errors."""
     bounds = [parse_limit(text) for text in limits]
-    every = load_dataset(dataset).experiments
+    contents = load_dataset(dataset)
+    if contents.unread:
+        click.echo(f"blis: validate: {dataset}: not read: {', '.join(contents.unread)}", err=True)
+    every = contents.experiments
     records = _chosen(every, only)
     settings = Settings(
         options={
