@@ -19,6 +19,7 @@ def blis(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
+        capsys.readouterr()  # what making the data set has said
         code = main(["validate", *arguments])
         out, err = capsys.readouterr()
         return code, out, err
