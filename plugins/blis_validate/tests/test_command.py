@@ -19,6 +19,7 @@ def blis(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
+        capsys.readouterr()  # what making the data set has said
         code = main(["validate", *arguments])
         out, err = capsys.readouterr()
         return code, out, err
@@ -150,6 +151,21 @@ def test_usage(blis, make_record, write_dataset, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_keys_that_are_not_read_are_named(blis, simulated, write_dataset):
+    record = simulated()
+    record["colour"] = "red"
+    code, _, err = blis(write_dataset(record))
+    assert code == 0
+    assert err.endswith("runs.json: not read: experiments.colour\n")
+
+
+def test_inferred_blocks_are_no_measurement(blis, simulated, write_dataset):
+    record = simulated()
+    record["total_kv_blocks_source"] = "estimated"
+    _, out, _ = blis(write_dataset(record), "--output", "json")
+    assert json.loads(out)["records"][0]["kv_blocks_error_percent"] is None
 
 
 def test_a_missing_data_set(blis):

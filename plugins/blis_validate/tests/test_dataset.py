@@ -22,6 +22,22 @@ def test_nulls_are_unknown(make_record, write_dataset):
     assert (record.max_model_len, record.cpu_kv_blocks) == (0, 0)
 
 
+def test_what_nobody_reads_is_named(make_record, write_dataset):
+    noted = make_record(colour="red", workload__mood="calm", measured__power_w=650)
+    noted["measured"]["ttft_ms"]["p42"] = 3.0
+    noted["reference_predictions"] = {"somebody": {"guess": 1}}
+    dataset = load_dataset(write_dataset(noted, make_record(id="b", colour="blue")))
+    assert set(dataset.unread) == {
+        "experiments.colour",
+        "experiments.workload.mood",
+        "experiments.measured.power_w",
+        "experiments.measured.ttft_ms.p42",
+        "experiments.reference_predictions.guess",
+    }
+    assert dataset.experiments[0].measured.ttft_ms.mean == 40.0
+    assert load_dataset(write_dataset(make_record())).unread == ()
+
+
 NOT_A_DATASET = {
     "no json": ("{", "not valid JSON"),
     "a list": ("[]", '"schema" must be'),
@@ -29,7 +45,6 @@ NOT_A_DATASET = {
 }
 
 REFUSED = {
-    "unknown key": ({"colour": "red"}, "colour"),
     "wrong kind": ({"tp": "many"}, "tp"),
     "no stages": ({"workload__stages": []}, "stages"),
     "no rate": (

@@ -112,6 +112,7 @@ def test_no_factor_will_do(blis, recorded):
     [
         ([], "--profile-output: name the file to write"),
         (["--profile-output", "none/p.yaml"], "folder none does not exist"),
+        (["--profile-output", "p.yaml", "--trace-output", "x"], "a fit writes a profile only"),
         (["--profile-output", "p.yaml", "--trace-header", ""], "--trace-header: name the trace"),
     ],
 )

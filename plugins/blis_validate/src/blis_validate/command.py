@@ -28,7 +28,13 @@ EXCEEDED = 1
 
 @click.command(name="validate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("dataset", type=click.Path())
-@click.option("--latency-model", default="kernels", show_default=True, metavar="NAME")
+@click.option(
+    "--latency-model",
+    default="kernels",
+    show_default=True,
+    metavar="NAME",
+    help="Predictor of step times.",
+)
 @click.option(
     "--latency-option",
     multiple=True,
@@ -102,7 +108,10 @@ def validate(
 ) -> int:
     """Simulate every run of a DATASET of measurements and show the errors."""
     bounds = [parse_limit(text) for text in limits]
-    every = load_dataset(dataset).experiments
+    contents = load_dataset(dataset)
+    if contents.unread:
+        click.echo(f"blis: validate: {dataset}: not read: {', '.join(contents.unread)}", err=True)
+    every = contents.experiments
     records = _chosen(every, only)
     settings = Settings(
         options={

@@ -44,7 +44,8 @@ class Comparison:
     def kv_error(self) -> float | None:
         """Error of the estimated number of KV blocks in per cent, where one is published."""
         record, estimate = self.record, self.outcome.kv_blocks
-        if not estimate or not record.total_kv_blocks:
+        published = record.total_kv_blocks_source in ("published", "")
+        if not estimate or not record.total_kv_blocks or not published:
             return None
         return percent(estimate, record.total_kv_blocks)
 

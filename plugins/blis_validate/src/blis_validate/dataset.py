@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, get_args, get_origin
 
 import attrs
 
@@ -213,6 +213,8 @@ class DataSet:
     """Remarks; not read."""
     sources: dict[str, str] = attrs.field(factory=dict)
     """Where the records came from, by set."""
+    unread: tuple[str, ...] = attrs.field(default=(), metadata={"key": None})
+    """Keys of the file that mean nothing here, such as ``workload.mood``, each once."""
 
 
 def load_dataset(path: str) -> DataSet:
@@ -226,7 +228,9 @@ def load_dataset(path: str) -> DataSet:
     if not isinstance(contents, dict) or contents.get("schema") != SCHEMA:
         found = contents.get("schema") if isinstance(contents, dict) else None
         raise BlisError(f'data set {path}: "schema" must be {SCHEMA!r}, not {found!r:.60}')
-    dataset = structure(contents, DataSet, path)
+    unread: dict[str, None] = {}
+    known = _without_unknown(contents, DataSet, "", unread)
+    dataset = attrs.evolve(structure(known, DataSet, path), unread=tuple(unread))
     seen: set[str] = set()
     for number, record in enumerate(dataset.experiments):
         where = f"{path}: experiments[{number}]"
@@ -235,6 +239,31 @@ def load_dataset(path: str) -> DataSet:
         seen.add(record.id)
         _check(record, where)
     return dataset
+
+
+def _without_unknown(value: Any, cls: Any, path: str, unread: dict[str, None]) -> Any:
+    """``value`` without the keys that ``cls`` does not have; ``unread`` collects their paths.
+
+    Whoever measures may note down more than anybody here reads.
+    """
+    inner = next((arg for arg in (cls, *get_args(cls)) if attrs.has(arg)), None)
+    if inner is None:
+        return value
+    if isinstance(value, list):
+        return [_without_unknown(item, inner, path, unread) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if get_origin(cls) is dict:
+        return {k: _without_unknown(v, inner, path, unread) for k, v in value.items()}
+    fields = {field.name: field.type for field in attrs.fields(attrs.resolve_types(inner))}
+    kept = {}
+    for key, item in value.items():
+        where = f"{path}.{key}" if path else str(key)
+        if key in fields:
+            kept[key] = _without_unknown(item, fields[key], where, unread)
+        else:
+            unread[where] = None
+    return kept
 
 
 def _check(record: Record, where: str) -> None:

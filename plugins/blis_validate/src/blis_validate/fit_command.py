@@ -33,6 +33,10 @@ class FitConfig(ReplayConfig):
     def _check_inputs(self) -> None:
         if not self.profile_output:
             raise BlisError("--profile-output: name the file to write")
+        for name in ("results_path", "trace_output"):
+            if getattr(self, name):
+                flag = "--" + name.replace("_", "-")
+                raise BlisError(f"{flag}: a fit writes a profile only; replay with the profile")
         if not Path(self.profile_output).absolute().parent.is_dir():
             raise BlisError(
                 f"--profile-output: folder {Path(self.profile_output).parent} does not exist;"
