@@ -204,5 +204,5 @@ def simulate(seed: int, prepare: Any = None, *, closed: bool = False) -> Run:
     lost: list[Request] = []
     budget = rng.choice([0, 0, 0, 5, 40])
     sessions = Sessions(seed, budget) if budget or closed else None
-    cluster.run(requests, sessions, lost.append)
+    cluster.run(requests, sessions, lambda request, _: lost.append(request) or [])
     return Run(cluster, requests, lost)

@@ -391,7 +391,7 @@ def test_a_pool_without_routable_instances_turns_requests_away(pool: str) -> Non
     cluster.fleet.set_routable(left)
     cluster.run(
         make_requests(Scenario(requests=((5, 10, 3, 0, 0),), yes=frozenset())),
-        lost=lambda r: lost.append(r.id),
+        lost=lambda r, _: lost.append(r.id) or [],
     )
     account = cluster.disaggregation
     assert account is not None
