@@ -150,7 +150,9 @@ class Fleet:
     def update(self, index: int) -> None:
         """Read instance ``index`` again, which has been advanced."""
         instance = self.instances[index]
-        due = min(instance.due, _NEVER)
+        due = instance.due
+        if due > _NEVER:
+            due = _NEVER
         self._due[index] = self._signal_due[index] = due
         if self.lazy and due < _NEVER:
             change = instance.next_signal(blocks=self._blocks_read)

@@ -8,8 +8,9 @@ steps go through ``_step``. Both commit the same state, and the tests compare th
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from blis_core.contracts import (
     COMPLETED,
@@ -27,6 +28,7 @@ from blis_core.contracts import (
 from blis_core.engine.batch import DECODE, Member, RunningBatch
 from blis_core.engine.formation import BatchFormation, Limits
 from blis_core.engine.metrics import InstanceMetrics
+from blis_core.engine.plan import Plan, make_plan
 from blis_core.engine.stall import StallGuard
 from blis_core.engine.steplog import StepLog
 from blis_core.engine.waiting import wait_queue
@@ -34,26 +36,12 @@ from blis_core.errors import BlisError
 from blis_core.semantics import REFERENCE, Semantics
 
 if TYPE_CHECKING:
-    from blis_core.contracts import IntArray
+    from blis_core.engine.plan import Times
     from blis_core.kv.chains import ChainTable
 
 _Formed = tuple[list[tuple[Member, int]], list[tuple[Member, int]]]
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
-_SHORTEST_RUN = 8  # fewer steps are cheaper one by one than as arrays
-
-
-class Plan(NamedTuple):
-    """Durations of the coming decode steps, valid while the membership stays as it is."""
-
-    version: int
-    first: int
-    """Number of the first step."""
-    start: int
-    """Its time."""
-    times: IntArray
-    ends: IntArray
-    """Times at which the steps end."""
 
 
 class Instance:
@@ -516,7 +504,9 @@ class Instance:
         entering, timeouts, batch = self._entering, self._timeouts, self.batch
         while timeouts and timeouts[0][2].state is COMPLETED:
             heapq.heappop(timeouts)
-        change = min(entering[0][0] if entering else NEVER, timeouts[0][0] if timeouts else NEVER)
+        change = entering[0][0] if entering else NEVER
+        if timeouts and timeouts[0][0] < change:
+            change = timeouts[0][0]
         now = self._next_step
         if now >= change:
             return change
@@ -526,11 +516,8 @@ class Instance:
             steps = self._reach(steps)
         if not steps:
             return now
-        if steps < _SHORTEST_RUN:
-            return min(change, self._start_of(steps))
-        plan, k = self._planned(now, steps)
-        k += min(steps, len(plan.ends) - k) - 1  # the last step that is known, maybe the finish
-        return min(change, int(plan.ends[k - 1]) if k else plan.start)
+        plan, k = self._planned(now, steps, least=steps)
+        return min(change, plan.starts[k + steps - 1])
 
     def next_signal(self, *, blocks: bool) -> int:
         """A time before which no request can end, and queue and batch keep their lengths.
@@ -553,7 +540,7 @@ class Instance:
         if plan is None or plan.version != self.batch.version:
             return start
         k = step + quiet - plan.first
-        return min(change, int(plan.ends[k - 1])) if k <= len(plan.ends) else change
+        return min(change, plan.starts[k]) if k < len(plan.starts) else change
 
     def _reach(self, steps: int) -> int:
         """How many of the next ``steps`` decode steps find the KV blocks that they need."""
@@ -562,24 +549,26 @@ class Instance:
             return steps
         return store.reach(batch.groups, self.log.steps, steps)
 
-    def _start_of(self, steps: int) -> int:
-        """Time at which the last of the next ``steps`` decode steps begins."""
-        decodes, first, start = self.batch.decodes, self.batch.context, self._next_step
-        for context in range(first, first + decodes * (steps - 1), decodes):
-            start += max(1, self._step_time(BatchShape((), decodes, context)))
-        return start
+    def _planned(self, now: int, steps: int, least: int = 1) -> tuple[Plan, int]:
+        """A plan that covers the step due at ``now``, and that step's place in it.
 
-    def _planned(self, now: int, steps: int) -> tuple[Plan, int]:
-        """A plan that covers the step due at ``now``, and that step's place in it."""
-        plan, batch = self._plan, self.batch
-        if plan is not None and plan.version == batch.version:
-            k = self.log.steps - plan.first
-            if k < len(plan.ends) and now == (plan.ends[k - 1] if k else plan.start):
+        It covers at least ``least`` steps; a new one has ``steps``.
+        """
+        plan, batch, first = self._plan, self.batch, self.log.steps
+        if plan is not None:
+            k = plan.place(batch.version, first, now)
+            if 0 <= k <= len(plan.token_times) - least:
                 return plan, k
-        times = self.latency.decode_times(batch.decodes, batch.context, steps)
-        ends = times.cumsum()
-        ends += now
-        self._plan = plan = Plan(batch.version, self.log.steps, now, times, ends)
+        self._plan = plan = make_plan(
+            self.latency,
+            self._output_time,
+            version=batch.version,
+            first=first,
+            now=now,
+            decodes=batch.decodes,
+            context=batch.context,
+            steps=steps,
+        )
         return plan, 0
 
     def _run(self, now: int, end: int, times_out: int) -> bool:
@@ -593,84 +582,61 @@ class Instance:
         batch, store, log, entering = self.batch, self.store, self.log, self._entering
         first = log.steps
         to_finish = batch.next_finish() - first + 1
-        last_start = min(end - 1, times_out)
-        if entering and not absorb:
-            last_start = min(last_start, entering[0][0] - 1)
+        # comparisons rather than min(): this runs more often than anything else
+        last_start = end - 1
+        if times_out < last_start:
+            last_start = times_out
+        if entering and not absorb and entering[0][0] <= last_start:
+            last_start = entering[0][0] - 1
+        if to_finish < steps:
+            steps = to_finish
         # a guess of how many steps fit before something interferes keeps plans short
-        steps = min(steps, to_finish, (last_start - now) // self._last_duration + 2)
+        fitting = (last_start - now) // self._last_duration + 2
+        if fitting < steps:
+            steps = fitting
         steps = self._reach(steps)
         if not steps:
             return False
-        if steps < _SHORTEST_RUN:
-            if entering:
-                last_start = min(last_start, entering[0][0] - 1)
-            self._run_few(now, steps, last_start, to_finish)
-            return True
         plan, k = self._planned(now, steps)
-        ends = plan.ends[k : k + steps] if k or steps < len(plan.ends) else plan.ends
-        steps = min(len(ends), 1 + int(ends.searchsorted(last_start, "right")))
+        starts = plan.starts
+        known = len(plan.token_times) - k
+        if known < steps:
+            steps = known
+        begun = bisect_right(starts, last_start, k, k + steps) - k
+        if begun < steps:
+            steps = begun
         waited = self.waiting.count
         joined: list[int] = []
         if absorb and entering:
-            steps, joined = self._absorb(now, ends, steps)
-        times = plan.times[k : k + steps]
-        start = int(ends[steps - 2]) if steps > 1 else now
-        self._last_duration = duration = int(times[-1])
-        overhead = self._output_time
-        log.add_many(
-            times + overhead if overhead else times, start + duration - now + steps * overhead
-        )
+            steps, joined = self._absorb(starts, k, steps)
+        start, after = starts[k + steps - 1], starts[k + steps]
+        self._last_duration = duration = after - start
+        log.add_many(plan.token_times[k : k + steps], after - now + steps * self._output_time)
         batch.context += steps * batch.decodes
         metrics = self.metrics
         metrics.queue_sum += waited * steps
         for time in joined:
-            metrics.queue_sum += steps - 1 - int(ends[: steps - 1].searchsorted(time))
+            metrics.queue_sum += k + steps - bisect_left(starts, time, k + 1, k + steps)
         metrics.queue_samples += steps
         store.advance(batch.groups, first, steps)
         if store.mirrors:
             store.mirror(batch.members.values(), steps)
-        metrics.peak_used_blocks = max(metrics.peak_used_blocks, store.used_blocks)
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
         self._touch(start)
         done = batch.finished(log.steps - 1) if steps == to_finish else []
         self._complete(done, start, duration)
         return True
 
-    def _run_few(self, now: int, steps: int, last_start: int, to_finish: int) -> None:
-        """Execute at most ``steps`` decode steps that begin at ``last_start`` or before."""
-        batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
-        decodes, context, overhead = batch.decodes, batch.context, self._output_time
-        step_time = self._step_time
-        first, start, end = log.steps, now, now
-        executed = 0
-        while executed < steps and end <= last_start:
-            start = end
-            duration = max(1, step_time(BatchShape((), decodes, context)))
-            log.add(duration + overhead)
-            context += decodes
-            end = start + duration
-            executed += 1
-        batch.context = context
-        self._last_duration = duration
-        metrics.queue_sum += self.waiting.count * executed
-        metrics.queue_samples += executed
-        store.advance(batch.groups, first, executed)
-        if store.mirrors:
-            store.mirror(batch.members.values(), executed)
-        if store.used_blocks > metrics.peak_used_blocks:
-            metrics.peak_used_blocks = store.used_blocks
-        self._touch(start)
-        done = batch.finished(log.steps - 1) if executed == to_finish else []
-        self._complete(done, start, duration)
-
-    def _absorb(self, now: int, ends: IntArray, steps: int) -> tuple[int, list[int]]:
+    def _absorb(self, starts: Times, k: int, steps: int) -> tuple[int, list[int]]:
         """Take in the requests that reach the queue during a run which they cannot influence.
 
-        Returns the steps of the run (fewer if one of them times out soon) and the times at which
-        somebody joined the queue.
+        The run begins at place ``k`` of ``starts``. Returns its steps (fewer if one of the requests
+        times out soon) and the times at which somebody joined the queue.
         """
         entering, waiting = self._entering, self.waiting
         joined: list[int] = []
-        start = int(ends[steps - 2]) if steps > 1 else now
+        start = starts[k + steps - 1]
         while entering and entering[0][0] <= start:
             enters, _, request = heapq.heappop(entering)
             waited = waiting.count
@@ -678,6 +644,6 @@ class Instance:
             if waiting.count > waited:
                 joined.append(enters)
                 if 0 < request.deadline < start:
-                    steps = 1 + int(ends[: steps - 1].searchsorted(request.deadline, "right"))
-                    start = int(ends[steps - 2]) if steps > 1 else now
+                    steps = bisect_right(starts, request.deadline, k + 1, k + steps) - k
+                    start = starts[k + steps - 1]
         return steps, joined

@@ -34,9 +34,9 @@ class StepLog:
         self.steps += 1
         self.total += value
 
-    def add_many(self, values: IntArray, total: int) -> None:
-        """Log consecutive steps; ``total`` is the sum of ``values`` (int64)."""
-        self._values.frombytes(values.tobytes())
+    def add_many(self, values: array[int], total: int) -> None:
+        """Log consecutive steps; ``total`` is the sum of ``values``."""
+        self._values.extend(values)
         self.steps += len(values)
         self.total += total
 

@@ -91,9 +91,8 @@ class Chain(Sequence[int]):
     def __getitem__(self, index: slice) -> Sequence[int]: ...
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
         if isinstance(index, slice):
-            stop = index.stop
-            if index.start is None and index.step is None and 0 <= stop <= len(self.head):
-                return self.head[:stop]
+            if index.start is None and index.step is None and (index.stop or -1) >= 0:
+                return self._leading(index.stop)
             return list(self)[index]
         if index < 0:
             index += len(self)
@@ -103,6 +102,12 @@ class Chain(Sequence[int]):
         if self.own is None or behind >= self.tail:
             raise IndexError(index)
         return self.own.base + behind
+
+    def _leading(self, count: int) -> list[int]:
+        behind = min(count - len(self.head), self.tail)
+        if behind <= 0 or self.own is None:
+            return self.head[:count]
+        return [*self.head, *range(self.own.base, self.own.base + behind)]
 
     def __iter__(self) -> Iterator[int]:
         if self.own is None:
@@ -197,9 +202,10 @@ class ChainTable:
         count = min(segment.blocks, total - at)
         mine = tokens[at * size : (at + count) * size]
         theirs = segment.tokens[segment.start * size : (segment.start + count) * size]
+        if mine.tobytes() == theirs.tobytes():  # the usual case, and the cheapest comparison
+            return count
         differs = mine != theirs
-        where = int(differs.argmax())
-        return where // size if differs[where] else count
+        return int(differs.argmax()) // size
 
 
 def _kept(segment: Segment, held: Container[int]) -> bool:

@@ -47,13 +47,13 @@ class PrefixAffinity(Scorer):
         self._recent: dict[str, OrderedDict[int, None]] = {}
         self._bits: dict[str, int] = {}  # instance -> its bit in the masks
         self._holders: dict[int, int] = {}  # key -> mask of the instances that remember it
-        self._keys: list[int] = []
+        self._keys: Sequence[int] = []
         self._matched: dict[int, int] = {}
         self._ids: Sequence[str] = ()
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
         """Leading blocks remembered / all full blocks of the prompt."""
-        keys = self._keys = list(fleet.prompt_keys(request))
+        keys = self._keys = fleet.prompt_keys(request)
         ids = self._ids = fleet.ids
         scores = np.zeros(len(ids))
         self._matched = matched = self._match(keys)
@@ -63,7 +63,7 @@ class PrefixAffinity(Scorer):
                 scores[position] = matched.get(bits.get(name, 0), 0) / len(keys)
         return scores
 
-    def _match(self, keys: list[int]) -> dict[int, int]:
+    def _match(self, keys: Sequence[int]) -> dict[int, int]:
         """Bits of the instances that remember the first key -> number of leading keys that they
         remember."""
         holders = self._holders.get

@@ -1,0 +1,68 @@
+"""Durations of coming decode steps, valid as long as the batch keeps its members."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from blis_core.contracts import BatchShape, LatencyModel
+
+if TYPE_CHECKING:
+    Times = array[int]
+"""Integers that cost nothing to slice and to append to others."""
+
+_ONE_BY_ONE = 6  # fewer steps are cheaper one by one than as an array
+
+
+class Plan(NamedTuple):
+    """Consecutive decode steps. Times in us."""
+
+    version: int
+    """Of the batch (see RunningBatch.version)."""
+    first: int
+    """Number of the first step."""
+    starts: Times
+    """When each step begins, and when the last one ends."""
+    token_times: Times
+    """Inter-token latency of each step."""
+
+    def place(self, version: int, step: int, now: int) -> int:
+        """Place of step number ``step``, due at ``now``; -1 if the plan does not cover it."""
+        k = step - self.first
+        if version == self.version and k < len(self.token_times) and self.starts[k] == now:
+            return k
+        return -1
+
+
+def make_plan(
+    latency: LatencyModel,
+    overhead: int,
+    *,
+    version: int,
+    first: int,
+    now: int,
+    decodes: int,
+    context: int,
+    steps: int,
+) -> Plan:
+    """A plan of ``steps`` steps of ``decodes`` members from ``now`` on.
+
+    ``context`` is the sum of their contexts, ``overhead`` what a token takes beyond its step (us).
+    """
+    if steps < _ONE_BY_ONE:
+        step_time = latency.step_time
+        few = [
+            max(1, step_time(BatchShape((), decodes, total)))
+            for total in range(context, context + decodes * steps, decodes)
+        ]
+        starts = array("q", accumulate(few, initial=now))
+        return Plan(version, first, starts, array("q", [t + overhead for t in few]))
+    times = latency.decode_times(decodes, context, steps)
+    ends = times.cumsum()
+    ends += now
+    starts = array("q", (now,))
+    starts.frombytes(ends.tobytes())
+    token_times = array("q")
+    token_times.frombytes((times + overhead if overhead else times).tobytes())
+    return Plan(version, first, starts, token_times)
