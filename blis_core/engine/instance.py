@@ -181,7 +181,9 @@ class Instance:
 
         Returns early, after the event at hand, if ``pause`` is called meanwhile (by ``on_done``).
         """
-        end = min(limit, self._horizon + 1)
+        end = self._horizon + 1
+        if limit < end:
+            end = limit
         entering, timeouts = self._entering, self._timeouts
         self._paused = False
         while not self._paused:
@@ -545,7 +547,8 @@ class Instance:
     def _reach(self, steps: int) -> int:
         """How many of the next ``steps`` decode steps find the KV blocks that they need."""
         batch, store = self.batch, self.store
-        if batch.decodes * (steps // store.block_size + 1) <= store.free_blocks:
+        room = store.total_blocks - store.used_blocks
+        if batch.decodes * (steps // store.block_size + 1) <= room:
             return steps
         return store.reach(batch.groups, self.log.steps, steps)
 

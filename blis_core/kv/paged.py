@@ -229,14 +229,17 @@ class PagedKVStore(KVStore):
                 self._take(need)
             return
         for step in range(start, start + steps):
+            taking, filling = groups[step % size], groups[(step + 1) % size]
+            if not (taking or filling):
+                continue
             lost: dict[int, int] = {}  # keys that lost their entry -> rank of the taker
-            for seq in groups[step % size]:
+            for seq in taking:
                 old = self._take_tracked(seq) if seq.tracked else self._take_one()[1]
                 if old >= 0:
                     lost[old] = seq.rank
             if size == 1:
                 continue  # a block filled at once by decoding is not indexed
-            for seq in groups[(step + 1) % size]:  # their last block becomes full
+            for seq in filling:  # their last block becomes full
                 if seq.tracked:
                     key = self._register(seq, len(seq.blocks) - 1)
                     # within a step the batch order counts: a later taking deletes the entry
@@ -419,19 +422,23 @@ class PagedKVStore(KVStore):
 
     def _take_one(self) -> tuple[int, int]:
         """Take the head of the queue: its id (-1 = none) and the key that lost its entry."""
+        if self._untouched:
+            self._untouched -= 1
+            self.used_blocks += 1
+            self.misses += 1
+            return -1, -1
         queue = self._queue
-        if not self._untouched:
-            while (ids := queue[0].ids) is not None:
-                if not ids:
-                    queue.popleft()
-                    continue
-                block = ids.pop()
-                if block in self._stale:
-                    self._skip(block)
-                    continue
-                self.used_blocks += 1
-                self.misses += 1
-                return block, self._forget(block)
+        while (ids := queue[0].ids) is not None:
+            if not ids:
+                queue.popleft()
+                continue
+            block = ids.pop()
+            if block in self._stale:
+                self._skip(block)
+                continue
+            self.used_blocks += 1
+            self.misses += 1
+            return block, self._forget(block)
         self._take(1)
         return -1, -1
 
