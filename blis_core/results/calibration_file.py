@@ -61,3 +61,4 @@ def summary(calibration: Calibration) -> Iterator[str]:
             f" {whole.sim_p99 / 1000:.3f}; MAPE {single.mape:.1%}, r {single.pearson_r:.3f},"
             f" {single.quality} ({metric.count} pairs)"
         )
+    yield calibration.explanation.summary()

@@ -15,6 +15,7 @@ import attrs
 
 from blis_core.errors import BlisError
 from blis_core.trace.chunk_times import ChunkTime
+from blis_core.trace.explanation import Explanation, Pair, explain
 from blis_core.trace.rows import TraceRow
 from blis_core.trace.simulated import SimulatedRequest
 from blis_core.trace.statistics import MetricComparison, compare, total
@@ -82,6 +83,8 @@ class Calibration:
     counts: Counts
     metrics: Mapping[str, MetricComparison]
     """``ttft`` and ``e2e``; ``itl`` if chunk times were given."""
+    explanation: Explanation
+    """Where the error of the end-to-end time comes from."""
     warnings: tuple[str, ...] = ()
     """What makes the comparison doubtful."""
 
@@ -135,7 +138,10 @@ def calibrate(
             metrics["itl"] = itl.compare()
     counts = pairing.counts(dropped)
     return Calibration(
-        counts=counts, metrics=metrics, warnings=tuple(_doubts(trace, pairing, counts))
+        counts=counts,
+        metrics=metrics,
+        explanation=explain(pairing.pairs()),
+        warnings=tuple(_doubts(trace, pairing, counts)),
     )
 
 
@@ -180,6 +186,8 @@ class _Pairing:
         """Matched rows in order."""
         self.ttft, self.e2e = _Vectors(), _Vectors()
         self.compared: list[TraceRow] = []
+        self.output_tokens: list[tuple[int, int]] = []
+        """Of the compared rows, and of their results."""
         self.matched_ids: set[int] = set()
         self.excluded = self.missing = self.mismatches = self.prefix_mismatches = self.failed = 0
 
@@ -202,8 +210,23 @@ class _Pairing:
         up = transfer_us(network, result.input_tokens)
         down = transfer_us(network, result.output_tokens)
         self.compared.append(row)
+        self.output_tokens.append((row.output_tokens, result.output_tokens))
         self.ttft.add(float(ttft), result.ttft_us + rtt + up)
         self.e2e.add(float(e2e), result.e2e_us + rtt + up + down)
+
+    def pairs(self) -> list[Pair]:
+        """The compared requests."""
+        return [
+            Pair(real_ttft, real_e2e, real_tokens, sim_ttft, sim_e2e, sim_tokens)
+            for real_ttft, real_e2e, sim_ttft, sim_e2e, (real_tokens, sim_tokens) in zip(
+                self.ttft.real,
+                self.e2e.real,
+                self.ttft.sim,
+                self.e2e.sim,
+                self.output_tokens,
+                strict=True,
+            )
+        ]
 
     def counts(self, itl_dropped: int) -> Counts:
         negative = len(self.rows) - len(self.compared)
