@@ -24,6 +24,12 @@ def execute(config: RunConfig) -> None:
         from blis_core.trace.export import export_generated
 
         export_generated(config.trace_output, results.generated, results.workload_seed)
+        if results.pd is not None:
+            # reference quirk 07-Q21: the rows stay as they were sent
+            log.warning(
+                f"{config.trace_output}.csv: requests that were disaggregated are marked incomplete"
+                " and have no times there; --metrics-path writes them"
+            )
     show(results, config.output)
     if config.metrics_path:
         from blis_core.results.metrics_file import write

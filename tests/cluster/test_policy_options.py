@@ -30,6 +30,16 @@ def blis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return blis
 
 
+def test_a_trace_without_the_times_of_disaggregated_requests_is_announced(blis) -> None:
+    pools = "--num-instances 2 --prefill-instances 1 --decode-instances 1 --hardware H100 --tp 1"
+    code, _, err = blis(f"{RUN} {pools} --pd-decider always --trace-output t")
+    assert code == 0
+    assert "t.csv: requests that were disaggregated are marked incomplete" in err
+    assert Path("t.csv").read_text().count(",incomplete,") == 5
+    _, _, err = blis(f"{RUN} {pools} --trace-output t")
+    assert "incomplete" not in err
+
+
 def test_a_policy_file_takes_effect(blis) -> None:
     Path("p.yaml").write_text("admission: {policy: reject-all}\n")
     code, out, _ = blis(f"{RUN} --policy-config p.yaml")
