@@ -22,14 +22,14 @@ def preempt(guard: StallGuard, target: int, hits: list[int]) -> None:
 def test_a_request_that_is_too_large_is_named_soon() -> None:
     guard = StallGuard("instance_0")
     preempt(guard, 67, [2, 2])
-    with pytest.raises(BlisError, match="long can never finish on instance_0.* need 17 KV blocks"):
+    with pytest.raises(BlisError, match=r"long can never finish on instance_0.* need 17 KV blocks"):
         preempt(guard, 67, [2])
 
 
 def test_it_is_named_too_if_its_hits_go_to_and_fro(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stall, "_MANY", 50)
     guard = StallGuard("instance_0")
-    with pytest.raises(BlisError, match="long can never finish on instance_0.* need 17 KV blocks"):
+    with pytest.raises(BlisError, match=r"long can never finish on instance_0.* need 17 KV blocks"):
         preempt(guard, 67, [1, 2] * 25)
 
 
