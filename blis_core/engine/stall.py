@@ -44,10 +44,13 @@ class StallGuard:
         self._times = self._times + 1 if state == self._state else 0
         self._state = state
         self._preemptions += 1
-        if self._preemptions >= _MANY:
-            self._give_up(f"{request.id} and others preempt each other", store)
+        many = self._preemptions >= _MANY
         need = -(-target // store.block_size)
-        if self._times < _SAME or need <= store.total_blocks:
+        if need <= store.total_blocks:
+            if many:
+                self._give_up(f"{request.id} and others preempt each other", store)
+            return
+        if self._times < _SAME and not many:
             return
         raise BlisError(
             f"{request.id} can never finish on {self._instance}: its {request.prompt_len}"
