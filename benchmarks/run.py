@@ -115,7 +115,7 @@ def measure(program: list[str], names: list[str], runs: int) -> dict[str, Any]:
     print(HEADINGS)
     cases: dict[str, Any] = {}
     for name in names:
-        arguments = shlex.split(suite[name]["command"])
+        arguments = shlex.split(suite[name]["command"].replace("{folder}", str(HERE)))
         best = min((run_once(program, arguments) for _ in range(runs)), key=lambda run: run.cpu_s)
         speed = best.metrics.get("total_output_tokens", 0) / best.cpu_s / 1e6
         print(
