@@ -105,8 +105,12 @@ class Weighted(RoutingPolicy):
             if not _in_range(scores):
                 scores = np.clip(scores, 0.0, 1.0)
             composite += scores * weight
-        best = np.maximum.reduce(composite)
-        index = _pick((composite == best).nonzero()[0], self._random)
+        sums: list[float] = composite.tolist()
+        best = max(sums)
+        if sums.count(best) == 1:
+            index = sums.index(best)
+        else:
+            index = _pick((composite == best).nonzero()[0], self._random)
         for scorer, _ in self._scorers:
             scorer.routed(request, index)
         return RoutingDecision(index, f"weighted-scoring (score={best:.3f})", composite)
