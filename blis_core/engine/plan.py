@@ -6,12 +6,13 @@ from array import array
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from blis_core.contracts import BatchShape, LatencyModel
+from blis_core.contracts import MAX_INT64, BatchShape, LatencyModel
 
 if TYPE_CHECKING:
     Times = array[int]
 """Integers that cost nothing to slice and to append to others."""
 
+NEVER = MAX_INT64 + 1  # after every time that can occur
 _ONE_BY_ONE = 6  # fewer steps are cheaper one by one than as an array
 
 

@@ -1,0 +1,210 @@
+"""Runs of decode steps that nothing can interfere with, looked ahead at and executed at once.
+
+The part of an instance that makes a simulation cost work per event rather than per step.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from blis_core.contracts import COMPLETED
+from blis_core.engine.plan import NEVER, Plan, make_plan
+
+if TYPE_CHECKING:
+    from blis_core.contracts import KVStore, LatencyModel, Request
+    from blis_core.engine.batch import Member, RunningBatch
+    from blis_core.engine.formation import BatchFormation
+    from blis_core.engine.metrics import InstanceMetrics
+    from blis_core.engine.plan import Times
+    from blis_core.engine.steplog import StepLog
+    from blis_core.engine.waiting import WaitQueue
+
+
+class DecodeRuns(ABC):
+    """State and methods are those of :class:`~blis_core.engine.instance.Instance`."""
+
+    latency: LatencyModel
+    store: KVStore
+    batch: RunningBatch
+    waiting: WaitQueue
+    log: StepLog
+    metrics: InstanceMetrics
+    _formation: BatchFormation
+    _entering: list[tuple[int, int, Request]]
+    _timeouts: list[tuple[int, int, Request]]
+    _next_step: int
+    _last_duration: int
+    _output_time: int
+    _fast_forward: bool
+    _plan: Plan | None
+
+    @property
+    @abstractmethod
+    def due(self) -> int:
+        """No event is pending before this time."""
+
+    @abstractmethod
+    def _enqueue(self, request: Request, now: int) -> None: ...
+
+    @abstractmethod
+    def _complete(self, done: list[Member], now: int, duration: int) -> None: ...
+
+    @abstractmethod
+    def _touch(self, time: int) -> None: ...
+
+    def next_change(self) -> int:
+        """A time before which no request can end here, and nothing be admitted.
+
+        Decode steps before it are silent: they may be executed at any time. NEVER if nothing is
+        pending. Lets a closed-loop cluster find the next completion without single steps.
+        """
+        entering, timeouts, batch = self._entering, self._timeouts, self.batch
+        while timeouts and timeouts[0][2].state is COMPLETED:
+            heapq.heappop(timeouts)
+        change = entering[0][0] if entering else NEVER
+        if timeouts and timeouts[0][0] < change:
+            change = timeouts[0][0]
+        now = self._next_step
+        if now >= change:
+            return change
+        steps, _ = self._formation.silent_steps() if self._fast_forward else (0, False)
+        if steps:
+            steps = min(steps, batch.next_finish() - self.log.steps + 1)
+            steps = self._reach(steps)
+        if not steps:
+            return now
+        plan, k = self._planned(now, steps, least=steps)
+        return min(change, plan.starts[k + steps - 1])
+
+    def next_signal(self, *, blocks: bool) -> int:
+        """A time before which no request can end, and queue and batch keep their lengths.
+
+        With ``blocks`` the used KV blocks stay the same, too. NEVER if nothing is pending.
+        """
+        if not blocks:
+            return self.next_change()
+        groups, step = self.batch.groups, self.log.steps
+        size = len(groups)
+        quiet = 0  # coming steps in which no decode takes a block
+        while quiet < size and not groups[(step + quiet) % size]:
+            quiet += 1
+        if not quiet:
+            return self.due
+        change = self.next_change()
+        plan, start = self._plan, self._next_step
+        if start >= change:
+            return change
+        if plan is None or plan.version != self.batch.version:
+            return start
+        k = step + quiet - plan.first
+        return min(change, plan.starts[k]) if k < len(plan.starts) else change
+
+    def _reach(self, steps: int) -> int:
+        """How many of the next ``steps`` decode steps find the KV blocks that they need."""
+        batch, store = self.batch, self.store
+        room = store.total_blocks - store.used_blocks
+        if batch.decodes * (steps // store.block_size + 1) <= room:
+            return steps
+        return store.reach(batch.groups, self.log.steps, steps)
+
+    def _planned(self, now: int, steps: int, least: int = 1) -> tuple[Plan, int]:
+        """A plan that covers the step due at ``now``, and that step's place in it.
+
+        It covers at least ``least`` steps; a new one has ``steps``.
+        """
+        plan, batch, first = self._plan, self.batch, self.log.steps
+        if plan is not None:
+            k = plan.place(batch.version, first, now)
+            if 0 <= k <= len(plan.token_times) - least:
+                return plan, k
+        self._plan = plan = make_plan(
+            self.latency,
+            self._output_time,
+            version=batch.version,
+            first=first,
+            now=now,
+            decodes=batch.decodes,
+            context=batch.context,
+            steps=steps,
+        )
+        return plan, 0
+
+    def _run(self, now: int, end: int, times_out: int) -> bool:
+        """Execute as many decode steps from ``now`` on as nothing can interfere with.
+
+        Applies when all members decode and nobody can be admitted. False: use ``_step``.
+        """
+        steps, absorb = self._formation.silent_steps()
+        if not steps:
+            return False
+        batch, store, log, entering = self.batch, self.store, self.log, self._entering
+        first = log.steps
+        to_finish = batch.next_finish() - first + 1
+        # comparisons rather than min(): this runs more often than anything else
+        last_start = end - 1
+        if times_out < last_start:
+            last_start = times_out
+        if entering and not absorb and entering[0][0] <= last_start:
+            last_start = entering[0][0] - 1
+        if to_finish < steps:
+            steps = to_finish
+        # a guess of how many steps fit before something interferes keeps plans short
+        fitting = (last_start - now) // self._last_duration + 2
+        if fitting < steps:
+            steps = fitting
+        steps = self._reach(steps)
+        if not steps:
+            return False
+        plan, k = self._planned(now, steps)
+        starts = plan.starts
+        known = len(plan.token_times) - k
+        if known < steps:
+            steps = known
+        begun = bisect_right(starts, last_start, k, k + steps) - k
+        if begun < steps:
+            steps = begun
+        waited = self.waiting.count
+        joined: list[int] = []
+        if absorb and entering:
+            steps, joined = self._absorb(starts, k, steps)
+        start, after = starts[k + steps - 1], starts[k + steps]
+        self._last_duration = duration = after - start
+        log.add_many(plan.token_times[k : k + steps], after - now + steps * self._output_time)
+        batch.context += steps * batch.decodes
+        metrics = self.metrics
+        metrics.queue_sum += waited * steps
+        for time in joined:
+            metrics.queue_sum += k + steps - bisect_left(starts, time, k + 1, k + steps)
+        metrics.queue_samples += steps
+        store.advance(batch.groups, first, steps)
+        if store.mirrors:
+            store.mirror(batch.members.values(), steps)
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
+        self._touch(start)
+        done = batch.finished(log.steps - 1) if steps == to_finish else []
+        self._complete(done, start, duration)
+        return True
+
+    def _absorb(self, starts: Times, k: int, steps: int) -> tuple[int, list[int]]:
+        """Take in the requests that reach the queue during a run which they cannot influence.
+
+        The run begins at place ``k`` of ``starts``. Returns its steps (fewer if one of the requests
+        times out soon) and the times at which somebody joined the queue.
+        """
+        entering, waiting = self._entering, self.waiting
+        joined: list[int] = []
+        start = starts[k + steps - 1]
+        while entering and entering[0][0] <= start:
+            enters, _, request = heapq.heappop(entering)
+            waited = waiting.count
+            self._enqueue(request, enters)
+            if waiting.count > waited:
+                joined.append(enters)
+                if 0 < request.deadline < start:
+                    steps = bisect_right(starts, request.deadline, k + 1, k + steps) - k
+                    start = starts[k + steps - 1]
+        return steps, joined
