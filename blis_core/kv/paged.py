@@ -144,9 +144,10 @@ class PagedKVStore(KVStore):
     def can_admit(self, hit: Hit, new_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
         need = hit.own - (-new_tokens // self.block_size)
-        if hit.ids:
-            need += len(hit.ids) - sum(map(self._refs.__contains__, hit.ids))
-        return need <= self.total_blocks - self.used_blocks
+        room = self.total_blocks - self.used_blocks
+        if need + len(hit.ids) <= room:
+            return True  # even if nobody holds any of them
+        return need + len(hit.ids) - sum(map(self._refs.__contains__, hit.ids)) <= room
 
     def hit_rate(self) -> float:
         """Hit blocks / (hit + newly taken blocks), 0 if none."""
@@ -346,8 +347,12 @@ class PagedKVStore(KVStore):
     def _claim(self, seq: KVSequence, ids: Sequence[int]) -> None:
         """``seq`` holds these cached blocks, too, whether they are free or not."""
         refs = self._refs
-        free = [block for block in ids if block not in refs]
-        _count_up(refs, ids)
+        free = ids
+        if refs.keys().isdisjoint(ids):
+            refs.update(dict.fromkeys(ids, 1))
+        else:
+            free = [block for block in ids if block not in refs]
+            _count_up(refs, ids)
         _count_up(self._stale, free)
         self.used_blocks += len(free)
         seq.blocks.extend(ids)
