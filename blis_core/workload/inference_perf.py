@@ -117,8 +117,8 @@ def expand(section: InferencePerf) -> Expansion:
     )
 
 
-def _checked(section: InferencePerf) -> SharedPrefix:
-    """The shared prefix; BlisError for the first field that is out of range."""
+def check_stages(section: InferencePerf) -> SharedPrefix:
+    """The shared prefix, which must be given; BlisError for a stage that is out of range."""
     if not section.stages:
         raise BlisError("inference_perf.stages must list at least one stage")
     for index, stage in enumerate(section.stages):
@@ -127,9 +127,14 @@ def _checked(section: InferencePerf) -> SharedPrefix:
             raise BlisError(f"{at}.duration must be at least 1 (s), not {stage.duration}")
         if not 0 < stage.rate < math.inf:
             raise BlisError(f"{at}.rate must be a finite number greater than 0, not {stage.rate}")
-    prefix = section.shared_prefix
-    if prefix is None:
+    if section.shared_prefix is None:
         raise BlisError("inference_perf.shared_prefix is missing")
+    return section.shared_prefix
+
+
+def _checked(section: InferencePerf) -> SharedPrefix:
+    """The shared prefix; BlisError for the first field that is out of range."""
+    prefix = check_stages(section)
     for name, least in (
         ("num_unique_system_prompts", 1),
         ("num_users_per_system_prompt", 1),

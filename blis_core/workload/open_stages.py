@@ -17,14 +17,14 @@ from blis_core.contracts import MAX_INT64, Request
 from blis_core.errors import BlisError
 from blis_core.rng import GoRand, stream_seed
 from blis_core.workload.deadlines import deadline
-from blis_core.workload.spec import InferencePerf, OpenLoop, SharedPrefix, Stage
+from blis_core.workload.inference_perf import SLO_CLASS, check_stages
+from blis_core.workload.spec import InferencePerf, OpenLoop, SharedPrefix
 
 if TYPE_CHECKING:
     from blis_core.contracts import TokenArray
 
 MAX_PROMPTS = 1_000_000
 MAX_REQUESTS = 100_000_000
-SLO_CLASS = "standard"
 
 
 class OpenStages:
@@ -108,14 +108,15 @@ class OpenStages:
 
 def check_open_loop(section: InferencePerf) -> tuple[SharedPrefix, OpenLoop]:
     """The lengths and the loop of a section; BlisError, naming the field, for a wrong value."""
-    loop, prefix = section.open_loop, section.shared_prefix
+    loop = section.open_loop
     assert loop is not None
-    if not section.stages:
-        raise BlisError("inference_perf.stages must list at least one stage")
+    prefix = check_stages(section)
     for index, stage in enumerate(section.stages):
-        _check_stage(f"inference_perf.stages[{index}]", stage)
-    if prefix is None:
-        raise BlisError("inference_perf.shared_prefix is missing")
+        if not 1 <= stage.rate * stage.duration <= MAX_REQUESTS:
+            raise BlisError(
+                f"inference_perf.stages[{index}]: rate * duration must give 1 to {MAX_REQUESTS}"
+                f" requests, not {stage.rate * stage.duration:g}"
+            )
     for name in ("num_unique_system_prompts", "num_users_per_system_prompt"):
         if getattr(prefix, name):
             raise BlisError(
@@ -146,18 +147,6 @@ def check_open_loop(section: InferencePerf) -> tuple[SharedPrefix, OpenLoop]:
                 f" {value:g}"
             )
     return prefix, loop
-
-
-def _check_stage(at: str, stage: Stage) -> None:
-    if stage.duration <= 0:
-        raise BlisError(f"{at}.duration must be at least 1 (s), not {stage.duration}")
-    if not 0 < stage.rate < math.inf:
-        raise BlisError(f"{at}.rate must be a finite number greater than 0, not {stage.rate}")
-    if not 1 <= stage.rate * stage.duration <= MAX_REQUESTS:
-        raise BlisError(
-            f"{at}: rate * duration must give 1 to {MAX_REQUESTS} requests, not"
-            f" {stage.rate * stage.duration:g}"
-        )
 
 
 def _prompts(prefix: SharedPrefix, loop: OpenLoop, rng: GoRand) -> list[TokenArray]:
