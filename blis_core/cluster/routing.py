@@ -33,9 +33,8 @@ def _pick(tied: IntArray, random: GoRand) -> int:
 
 def _in_range(scores: FloatArray) -> bool:
     """Whether all scores are in [0, 1]."""
-    values: list[float] = (
-        scores.tolist()
-    )  # for the fleets of most users cheaper than two reductions
+    # for the fleets of most users cheaper than two reductions
+    values: list[float] = scores.tolist()
     return min(values) >= 0.0 and max(values) <= 1.0
 
 
