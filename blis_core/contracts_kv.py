@@ -139,6 +139,18 @@ class KVStore(ABC):
     def append(self, seq: KVSequence, position: int) -> bool:
         """Store one generated token at ``position``."""
 
+    @property
+    def counts_only(self) -> bool:
+        """Whether a decode step does no more now than to take a block for those that need one.
+
+        If so, ``take_counted`` does that for several at once.
+        """
+        return False
+
+    def take_counted(self, count: int) -> None:
+        """Take ``count`` free blocks, at least one, for as many decodes, one each."""
+        raise NotImplementedError
+
     @abstractmethod
     def release(self, seq: KVSequence) -> None:
         """Give all blocks of ``seq`` back, the last first."""
@@ -151,8 +163,7 @@ class KVStore(ABC):
         """
         size = self.block_size
         free = self.free_blocks
-        per_cycle = sum(map(len, groups))
-        if per_cycle * (steps // size + 1) <= free:
+        if steps >= size and sum(map(len, groups)) * (steps // size + 1) <= free:
             return steps
         for step in range(steps):
             free -= len(groups[(start + step) % size])

@@ -214,14 +214,16 @@ def _policies(
     config: SimulationConfig, policy: Mapping[str, Any] | PolicyBundle | None = None
 ) -> Policies:
     """The policies of the options, and of the policy file or its equivalent in Python."""
+    path = config.policy_config
+    if policy is None and not path:
+        return resolve_policies(config)
     from blis_core.policies.bundle import load_bundle, make_bundle
 
-    path = config.policy_config
-    if policy is not None:
-        if path:
-            raise BlisError("policy: excludes policy_config; give one of them")
-        return resolve_policies(config, make_bundle(policy, "policy"))
-    return resolve_policies(config, load_bundle(path) if path else None)
+    if policy is None:
+        return resolve_policies(config, load_bundle(path))
+    if path:
+        raise BlisError("policy: excludes policy_config; give one of them")
+    return resolve_policies(config, make_bundle(policy, "policy"))
 
 
 def _simulate(

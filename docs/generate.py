@@ -325,7 +325,7 @@ def _public(name: str, home: ModuleType) -> str:
     source = inspect.getsource(home)
     for node, doc in _documented(ast.parse(source).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            bases = [base for base in map(ast.unparse, node.bases) if base != "ABC"]
+            bases = [b for b in map(ast.unparse, node.bases) if b not in ("ABC", "Record")]
             note = f"Subclass of {code(bases[0])}. " if bases else ""
             return f"{heading}{note}{_inline(doc)}\n{_members(node, source)}"
         if isinstance(node, ast.FunctionDef) and node.name == name:
