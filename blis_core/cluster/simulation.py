@@ -47,7 +47,9 @@ Watcher = Callable[[int, int], None]
 
 
 _STRIDE = 256
-"""Requests that an instance is given at once when nobody waits for it; bounds those in memory."""
+"""Requests that an instance is given at once when nobody waits for it."""
+_CATCH_UP, _FORGET = 16_384, 131_072
+"""Arrivals after which all instances catch up, and old prompts are forgotten, to save memory."""
 
 
 class ClusterOutcome:
@@ -130,6 +132,7 @@ class Cluster:
         the time of the event."""
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._interrupted = False
+        self._forget_at = _FORGET
         self.ended: list[Request] = []
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
@@ -236,15 +239,16 @@ class Cluster:
         instance, model = self.instances[0], self._model
         closed = self.follow_ups is not None
         instance.more_to_come = not closed
-        injected, advance_at = 0, _STRIDE
+        advance_at = _STRIDE
         while True:
             now = arrivals.time if arrivals.time <= self._horizon else NEVER
-            if closed or injected >= advance_at:
+            if closed or arrivals.taken >= advance_at:
                 self.ended = []
                 instance.advance(now)
                 if self.ended:
                     continue  # they may have brought arrivals, earlier than this one
-                advance_at = injected + _STRIDE
+                advance_at = arrivals.taken + _STRIDE
+                self._forget(arrivals)
             if now == NEVER:
                 instance.more_to_come = False
                 return
@@ -254,12 +258,24 @@ class Cluster:
                     self.lose(request, now)
                 else:
                     instance.inject(request, now)
-                    injected += 1
 
     def _run_open(self, arrivals: Arrivals) -> None:
         self.fleet.lazy = True
+        catch_up_at = _CATCH_UP
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
+            if arrivals.taken >= catch_up_at:
+                catch_up_at = arrivals.taken + _CATCH_UP
+                self.fleet.sync_all(now)
+                self._forget(arrivals)
+
+    def _forget(self, arrivals: Arrivals) -> None:
+        """Now and then, drop what is known of prompts that are nowhere any more."""
+        if arrivals.taken < self._forget_at:
+            return
+        self._forget_at = arrivals.taken + _FORGET
+        if not (self.disaggregation or self._gateway or self.agenda.entries or self._watchers):
+            self.fleet.forget_prompts()
 
     def _run_alone(self, arrivals: Arrivals) -> None:
         """One instance may run on until it brings a new event."""
@@ -304,6 +320,7 @@ class Cluster:
                     for watcher in self._watchers:
                         watcher(index, change)
                 changes[index] = instances[index].next_change()
+                self._forget(arrivals)
 
     def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
         tenants, follow_ups, arrivals = self.tenants, self.follow_ups, self.arrivals

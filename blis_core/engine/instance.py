@@ -349,6 +349,7 @@ class Instance(DecodeRuns):
         if self._semantics.abort_timeouts:
             request.ttft = request.scheduling_delay = -1
         self._done(request, now, now)
+        request.keys = request.output_keys = None
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
@@ -501,7 +502,7 @@ class Instance(DecodeRuns):
         if output > 0:
             request.e2e += self._completion_time
         self._done(request, now, end)
-        request.tokens = None
+        request.tokens = request.keys = request.output_keys = None
 
     def _leave(self, member: Member) -> None:
         """Take a member out of the batch and give its blocks back."""

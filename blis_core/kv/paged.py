@@ -573,3 +573,11 @@ class PagedKVStore(KVStore):
         for base, seq in self._running.items():
             keys.update(range(base, base + self._indexed(seq) - len(seq.keys.head)))
         return keys
+
+    def known_keys(self) -> set[int]:
+        """These, and what a look-up into the frozen view would find (costs O(blocks))."""
+        keys = self.cached_keys()
+        keys.update(key for key, then in (self._changed or {}).items() if then)
+        for base, then in self._tails_then.items():
+            keys.update(range(base, base + then))
+        return keys
