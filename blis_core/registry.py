@@ -346,13 +346,15 @@ _warned: set[tuple[str, str]] = set()
 
 def _warn_deprecated(extension: Extension) -> None:
     key = (extension.kind, extension.name)
-    if key not in _warned:
-        _warned.add(key)
-        log.warning(
-            f"{extension.kind.replace('-', ' ')} {extension.name!r} is deprecated, "
-            f"use {extension.deprecated!r} instead",
-            distribution=extension.origin.distribution or extension.origin.plugin,
-        )
+    text = (
+        f"{extension.kind.replace('-', ' ')} {extension.name!r} is deprecated, "
+        f"use {extension.deprecated!r} instead"
+    )
+    if key in _warned:
+        log.keep(text)  # the results of every run say so, the log once
+        return
+    _warned.add(key)
+    log.warning(text, distribution=extension.origin.distribution or extension.origin.plugin)
 
 
 def forget_warnings() -> None:

@@ -22,9 +22,11 @@ from blis_core.contracts import MAX_INT64, LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError
 from blis_core.policies.choice import Policies, resolve_policies
+from blis_core.policies.no_effect import idle_options
 from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.fitness import parse_fitness_weights
+from blis_core.results.trust import Situation
 from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
 from blis_core.workload.generated import GeneratedWorkload
 
@@ -77,23 +79,26 @@ def run_simulation(
     keep_decisions: bool = False,
 ) -> Results:
     """``blis run`` for a configuration that has been checked."""
-    fitness_weights = parse_fitness_weights(config.fitness_weights)
-    policies = _policies(config, policy)
-    deployment = resolve(config)
-    pools = resolve_pools(config, deployment, policies.pools)
-    workload, seed, horizon = generate_workload(config)
-    return _simulate(
-        config,
-        deployment,
-        policies,
-        workload,
-        horizon,
-        seed,
-        pools=pools,
-        fitness_weights=fitness_weights,
-        keep_requests=bool(config.trace_output),
-        keep_decisions=keep_decisions,
-    )
+    with log.collected() as said:
+        fitness_weights = parse_fitness_weights(config.fitness_weights)
+        policies = _policies(config, policy)
+        deployment = resolve(config)
+        pools = resolve_pools(config, deployment, policies.pools)
+        workload, seed, horizon = generate_workload(config)
+        results = _simulate(
+            config,
+            deployment,
+            policies,
+            workload,
+            horizon,
+            seed,
+            pools=pools,
+            fitness_weights=fitness_weights,
+            keep_requests=bool(config.trace_output),
+            keep_decisions=keep_decisions,
+        )
+    _add_warnings(results, said, deployment.backend)
+    return results
 
 
 def run_replay(
@@ -103,26 +108,30 @@ def run_replay(
     keep_decisions: bool = False,
 ) -> Results:
     """``blis replay`` for a configuration that has been checked."""
-    seed = _simulator_seed(config)
-    if config.fitness_weights:
-        log.warning("--fitness-weights has no effect on replay")
-    if config.disaggregated or config.pd_transfer_contention:
-        log.warning("replay runs all requests in one piece: the options of pools have no effect")
-    policies = _policies(config, policy)
-    workload, horizon = replay_workload(config)
-    deployment = resolve(config)
-    requests = list(workload.requests)
-    # the cluster takes requests in order of arrival, equal ones as they stand here
-    results = _simulate(
-        config,
-        deployment,
-        policies,
-        attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
-        horizon,
-        seed,
-        keep_requests=False,
-        keep_decisions=keep_decisions,
-    )
+    with log.collected() as said:
+        seed = _simulator_seed(config)
+        if config.fitness_weights:
+            log.warning("--fitness-weights has no effect on replay")
+        if config.disaggregated or config.pd_transfer_contention:
+            log.warning(
+                "replay runs all requests in one piece: the options of pools have no effect"
+            )
+        policies = _policies(config, policy)
+        workload, horizon = replay_workload(config)
+        deployment = resolve(config)
+        requests = list(workload.requests)
+        # the cluster takes requests in order of arrival, equal ones as they stand here
+        results = _simulate(
+            config,
+            deployment,
+            policies,
+            attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
+            horizon,
+            seed,
+            keep_requests=False,
+            keep_decisions=keep_decisions,
+        )
+    _add_warnings(results, said, deployment.backend)
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
@@ -273,9 +282,10 @@ def _simulate(
     if keep_requests:
         generated = generated + outcome.follow_ups
     finished = [instance.finish() for instance in cluster.instances]
+    instances = num_instances(config, policies)
     return build_results(
         finished,
-        several=num_instances(config, policies) > 1,
+        several=instances > 1,
         priority_policy=policies.priority.name,
         shed_by_class=outcome.rejected_by_class,
         rejected_admission=outcome.rejected,
@@ -297,6 +307,43 @@ def _simulate(
         ),
         accuracy=_accuracy(deployment, [i.latency for i in cluster.instances], finished),
         config=config,
+        situation=_situation(config, deployment, policies, horizon, instances),
+    )
+
+
+def _add_warnings(results: Results, said: Sequence[str], backend: str) -> None:
+    """Put what was warned of before the latency model's warnings, which are among it."""
+    theirs = {f"latency model {backend}: {text}" for text in results.warnings}
+    results.warnings[:0] = [text for text in dict.fromkeys(said) if text not in theirs]
+
+
+def _situation(
+    config: SimulationConfig,
+    deployment: Deployment,
+    policies: Policies,
+    horizon: int,
+    instances: int,
+) -> Situation:
+    """What a run is like beside its figures, for those who doubt them."""
+    from blis_core.config import RunConfig
+
+    rate: float | None = 0.0
+    if isinstance(config, RunConfig) and not (config.workload_spec or config.concurrency):
+        rate = config.rate
+    return Situation(
+        horizon=horizon,
+        horizon_given=not (config.replays and config.horizon is None),
+        total_blocks=deployment.total_blocks,
+        block_size=deployment.block_size,
+        max_model_len=deployment.limits.max_model_len,
+        rate=DEFAULT_RATE if rate is None else rate,
+        recorded=config.replays,
+        scorers=(
+            tuple(name for name, _ in policies.scorers)
+            if config.routing_scorers or config.policy_config
+            else ()
+        ),
+        idle_options=tuple(idle_options(config, policies, instances)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cli.options import ConfigCommand
-from blis_core.cli.report import check_outputs, show, trace_files
+from blis_core.cli.report import caution, check_outputs, show, trace_files
 from blis_core.config import ReplayConfig
 
 
@@ -33,6 +33,7 @@ def execute(config: ReplayConfig) -> None:
         from blis_core.results.replay_file import write
 
         write(config.results_path, results)
+    caution(results)
 
 
 command = ConfigCommand(

@@ -269,7 +269,11 @@ class Results:
     resolution: list[tuple[str, str, str]] = attrs.field(factory=list)
     """Settings that were derived: (name, value, where it came from)."""
     warnings: list[str] = attrs.field(factory=list)
-    """Why the latency model's predictions may be less accurate than usual."""
+    """What was warned of while the run was set up, and why the latency model's predictions may be
+    less accurate than usual."""
+    cautions: list[str] = attrs.field(factory=list)
+    """What makes the figures misleading, each as ``name: what happened, why it matters, what to
+    do``; see :mod:`blis_core.results.trust`."""
     accuracy: Accuracy | None = None
     """How far the latencies can be trusted, if the latency model knows."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
