@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
+    from blis_core.workload.spec import WorkloadSpec
 
 
 def simulate(
@@ -45,6 +46,7 @@ def simulate(
     /,
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
+    spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
     **options: Any,
 ) -> Results:
@@ -54,7 +56,8 @@ def simulate(
     (``trace_header`` makes it a replay). Raises :class:`blis_core.errors.BlisError` for anything
     that the command line would refuse.
 
-    ``policy`` is the content of a policy file, instead of ``policy_config``.
+    ``policy`` is the content of a policy file, instead of ``policy_config``; ``spec`` is that of a
+    workload file, instead of ``workload_spec`` (not with a replay).
 
     ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``, and
     every tick of an autoscaler into ``Results.fleet``; it implies ``trace_level="decisions"``.
@@ -62,20 +65,51 @@ def simulate(
     from blis_core.config import ReplayConfig, RunConfig
 
     if config is None:
-        config = (ReplayConfig if "trace_header" in options else RunConfig)(**options)
+        kind = ReplayConfig if "trace_header" in options else RunConfig
+        _check_names(kind, options)
+        config = kind(**options)
+    elif options:
+        raise BlisError(
+            f"simulate: {', '.join(options)} beside a configuration; attrs.evolve(config, ...)"
+            " changes one"
+        )
     if keep_decisions:
         config = attrs.evolve(config, trace_level="decisions")
+    if spec is not None:
+        _check_spec_alone(config)
     config.check()
     if isinstance(config, ReplayConfig):
         return run_replay(config, policy=policy, keep_decisions=keep_decisions)
     assert isinstance(config, RunConfig)
-    return run_simulation(config, policy=policy, keep_decisions=keep_decisions)
+    return run_simulation(config, policy=policy, spec=spec, keep_decisions=keep_decisions)
+
+
+def _check_spec_alone(config: SimulationConfig) -> None:
+    """BlisError if ``config`` says in another way where the requests come from."""
+    if config.replays:
+        raise BlisError("spec: a replay takes its requests from the trace; leave it out")
+    for name in ("workload_spec", "concurrency"):
+        if getattr(config, name):
+            raise BlisError(f"spec: excludes {name}; give one of them")
+
+
+def _check_names(kind: type, options: Mapping[str, Any]) -> None:
+    """BlisError for an option that ``kind`` does not have."""
+    known = [field.name for field in attrs.fields(kind)]
+    for name in options:
+        if name not in known:
+            import difflib  # errors only
+
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise BlisError(f"simulate: {kind.__name__} has no option {name}{hint}")
 
 
 def run_simulation(
     config: RunConfig,
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
+    spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
 ) -> Results:
     """``blis run`` for a configuration that has been checked."""
@@ -84,7 +118,7 @@ def run_simulation(
         policies = _policies(config, policy)
         deployment = resolve(config)
         pools = resolve_pools(config, deployment, policies.pools)
-        workload, seed, horizon = generate_workload(config)
+        workload, seed, horizon = generate_workload(config, spec)
         results = _simulate(
             config,
             deployment,
@@ -94,6 +128,7 @@ def run_simulation(
             seed,
             pools=pools,
             fitness_weights=fitness_weights,
+            rate=_asked_rate(config) if spec is None else 0.0,
             keep_requests=bool(config.trace_output),
             keep_decisions=keep_decisions,
         )
@@ -154,21 +189,41 @@ def replay_workload(config: ReplayConfig) -> tuple[GeneratedWorkload, int]:
     return GeneratedWorkload(requests=requests, streamed=False), horizon
 
 
-def generate_workload(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
-    """What ``blis run`` simulates, the seed of the workload and the horizon in us."""
+def generate_workload(
+    config: RunConfig, spec: Mapping[str, Any] | WorkloadSpec | None = None
+) -> tuple[GeneratedWorkload, int, int]:
+    """What ``blis run`` simulates, the seed of the workload and the horizon in us.
+
+    ``spec`` is the content of a workload file, instead of the configuration's.
+    """
+    if spec is not None:
+        return _workload_of_spec(config, _typed_spec(spec))
     if config.workload_spec:
-        return _workload_of_file(config)
+        from blis_core.workload.spec import load_spec
+
+        return _workload_of_spec(config, load_spec(config.workload_spec))
     seed = _simulator_seed(config)
     horizon = MAX_INT64 if config.horizon is None else config.horizon
     return prepare_flags(_workload_of_flags(config, seed, horizon)), seed, horizon
 
 
-def _workload_of_file(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
+def _typed_spec(content: Mapping[str, Any] | WorkloadSpec) -> WorkloadSpec:
+    from blis_core.structuring import structure
+    from blis_core.workload.spec import WorkloadSpec, upgrade
+
+    given = (
+        content if isinstance(content, WorkloadSpec) else structure(content, WorkloadSpec, "spec")
+    )
+    spec, warnings = upgrade(given)
+    for warning in warnings:
+        log.warning(f"spec: {warning}")
+    return spec
+
+
+def _workload_of_spec(config: RunConfig, spec: WorkloadSpec) -> tuple[GeneratedWorkload, int, int]:
     """A workload file; given flags win over its seed, horizon, number and timeouts."""
     from blis_core.workload.pipeline import prepare
-    from blis_core.workload.spec import load_spec
 
-    spec = load_spec(config.workload_spec)
     if config.seed is not None:
         spec = attrs.evolve(spec, seed=config.seed)
     horizon = spec.horizon if spec.horizon > 0 else MAX_INT64
@@ -214,6 +269,13 @@ def _workload_of_flags(config: RunConfig, seed: int, horizon: int) -> FlagWorklo
     )
 
 
+def _asked_rate(config: RunConfig) -> float:
+    """Requests per second of ``--rate``; 0 if it does not apply."""
+    if config.workload_spec or config.concurrency:
+        return 0.0
+    return DEFAULT_RATE if config.rate is None else config.rate
+
+
 def _simulator_seed(config: SimulationConfig) -> int:
     """Seed of everything but the workload of a file: the flag's, never the file's."""
     return DEFAULT_SEED if config.seed is None else config.seed
@@ -243,6 +305,7 @@ def _simulate(
     *,
     pools: PoolDeployments | None = None,
     fitness_weights: Mapping[str, float] | None = None,
+    rate: float = 0.0,
     keep_requests: bool,
     keep_decisions: bool,
 ) -> Results:
@@ -307,7 +370,7 @@ def _simulate(
         ),
         accuracy=_accuracy(deployment, [i.latency for i in cluster.instances], finished),
         config=config,
-        situation=_situation(config, deployment, policies, horizon, instances),
+        situation=_situation(config, deployment, policies, horizon, instances, rate),
     )
 
 
@@ -323,20 +386,16 @@ def _situation(
     policies: Policies,
     horizon: int,
     instances: int,
+    rate: float,
 ) -> Situation:
     """What a run is like beside its figures, for those who doubt them."""
-    from blis_core.config import RunConfig
-
-    rate: float | None = 0.0
-    if isinstance(config, RunConfig) and not (config.workload_spec or config.concurrency):
-        rate = config.rate
     return Situation(
         horizon=horizon,
         horizon_given=not (config.replays and config.horizon is None),
         total_blocks=deployment.total_blocks,
         block_size=deployment.block_size,
         max_model_len=deployment.limits.max_model_len,
-        rate=DEFAULT_RATE if rate is None else rate,
+        rate=rate,
         recorded=config.replays,
         scorers=(
             tuple(name for name, _ in policies.scorers)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from blis_core.results.arrays import RequestList
+
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
     from blis_core.autoscaling.autoscaler import ScalingTick
@@ -260,8 +262,9 @@ class Results:
     """If instances could come and go."""
     decisions: DecisionLog | None = attrs.field(default=None, repr=False)
     """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
-    requests: list[Request] = attrs.field(factory=list, repr=False)
-    """Records: requests that reached an instance and were not dropped."""
+    requests: RequestList = attrs.field(factory=RequestList, converter=RequestList, repr=False)
+    """Records: requests that reached an instance and were not dropped. A list, which also comes as
+    numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
     """The initial requests in order of injection, then follow-ups of sessions in order of
     creation, whatever became of them. What a trace export writes."""
@@ -286,6 +289,12 @@ class Results:
         arrivals = [request.arrival for request in self.requests]
         span = max(arrivals) - min(arrivals) if arrivals else 0
         return (len(arrivals) - 1) * 1e6 / span if span else 0.0
+
+    def to_json(self) -> str:
+        """The document that ``--output json`` prints, newline included."""
+        from blis_core.results.as_json import render
+
+        return render(self)
 
     @property
     def summarize_trace(self) -> bool:
