@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from blis_core import log
 from blis_core.assembly import assemble, num_instances
-from blis_core.catalog.defaults import load_defaults
-from blis_core.config import (
-    DEFAULT_NUM_REQUESTS,
-    DEFAULT_RATE,
-    DEFAULT_SEED,
-    DEFAULT_TIMEOUT_S,
-)
-from blis_core.contracts import MAX_INT64, LatencyModel, Request
+from blis_core.contracts import LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError
+from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
 from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.policies.no_effect import idle_options
 from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.fitness import parse_fitness_weights
 from blis_core.results.trust import Situation
-from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
 from blis_core.workload.generated import GeneratedWorkload
 
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
-    from blis_core.catalog.defaults import Preset
+    from blis_core.cluster.simulation import Cluster
     from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
     from blis_core.workload.spec import WorkloadSpec
+
+
+class Watcher(Protocol):
+    """Shows how far a run is."""
+
+    def watching(
+        self, cluster: Cluster, requests: Iterable[Request], expected: int, horizon: int
+    ) -> AbstractContextManager[Iterable[Request]]:
+        """Watch ``cluster`` meanwhile; gives what is to be simulated instead of ``requests``.
+
+        ``expected`` is their number, 0 = not known.
+        """
 
 
 def simulate(
@@ -111,6 +116,7 @@ def run_simulation(
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
+    watcher: Watcher | None = None,
 ) -> Results:
     """``blis run`` for a configuration that has been checked."""
     with log.collected() as said:
@@ -118,7 +124,7 @@ def run_simulation(
         policies = _policies(config, policy)
         deployment = resolve(config)
         pools = resolve_pools(config, deployment, policies.pools)
-        workload, seed, horizon = generate_workload(config, spec)
+        workload, seed, horizon, expected = generate_workload(config, spec)
         results = _simulate(
             config,
             deployment,
@@ -128,9 +134,11 @@ def run_simulation(
             seed,
             pools=pools,
             fitness_weights=fitness_weights,
-            rate=_asked_rate(config) if spec is None else 0.0,
+            rate=asked_rate(config) if spec is None else 0.0,
             keep_requests=bool(config.trace_output),
             keep_decisions=keep_decisions,
+            watcher=watcher,
+            expected=expected,
         )
     _add_warnings(results, said, deployment.backend)
     return results
@@ -141,10 +149,11 @@ def run_replay(
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     keep_decisions: bool = False,
+    watcher: Watcher | None = None,
 ) -> Results:
     """``blis replay`` for a configuration that has been checked."""
     with log.collected() as said:
-        seed = _simulator_seed(config)
+        seed = simulator_seed(config)
         if config.fitness_weights:
             log.warning("--fitness-weights has no effect on replay")
         if config.disaggregated or config.pd_transfer_contention:
@@ -165,120 +174,13 @@ def run_replay(
             seed,
             keep_requests=False,
             keep_decisions=keep_decisions,
+            watcher=watcher,
+            expected=0 if workload.follow_ups or workload.sessions else len(requests),
         )
     _add_warnings(results, said, deployment.backend)
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
-
-
-def replay_workload(config: ReplayConfig) -> tuple[GeneratedWorkload, int]:
-    """What ``blis replay`` injects, in the order of its trace export, and the horizon in us."""
-    seed = _simulator_seed(config)
-    if config.session_mode == "closed-loop":
-        from blis_core.trace.closed_loop import load_closed_loop, think_times
-
-        source = think_times(config.think_time_ms, config.think_time_dist)
-        return load_closed_loop(
-            config.trace_header, config.trace_data, seed, source, config.horizon
-        )
-    from blis_core.trace.replay import load_replay, replay_horizon
-
-    requests = load_replay(config.trace_header, config.trace_data, seed)
-    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
-    return GeneratedWorkload(requests=requests, streamed=False), horizon
-
-
-def generate_workload(
-    config: RunConfig, spec: Mapping[str, Any] | WorkloadSpec | None = None
-) -> tuple[GeneratedWorkload, int, int]:
-    """What ``blis run`` simulates, the seed of the workload and the horizon in us.
-
-    ``spec`` is the content of a workload file, instead of the configuration's.
-    """
-    if spec is not None:
-        return _workload_of_spec(config, _typed_spec(spec))
-    if config.workload_spec:
-        from blis_core.workload.spec import load_spec
-
-        return _workload_of_spec(config, load_spec(config.workload_spec))
-    seed = _simulator_seed(config)
-    horizon = MAX_INT64 if config.horizon is None else config.horizon
-    return prepare_flags(_workload_of_flags(config, seed, horizon)), seed, horizon
-
-
-def _typed_spec(content: Mapping[str, Any] | WorkloadSpec) -> WorkloadSpec:
-    from blis_core.structuring import structure
-    from blis_core.workload.spec import WorkloadSpec, upgrade
-
-    given = (
-        content if isinstance(content, WorkloadSpec) else structure(content, WorkloadSpec, "spec")
-    )
-    spec, warnings = upgrade(given)
-    for warning in warnings:
-        log.warning(f"spec: {warning}")
-    return spec
-
-
-def _workload_of_spec(config: RunConfig, spec: WorkloadSpec) -> tuple[GeneratedWorkload, int, int]:
-    """A workload file; given flags win over its seed, horizon, number and timeouts."""
-    from blis_core.workload.pipeline import prepare
-
-    if config.seed is not None:
-        spec = attrs.evolve(spec, seed=config.seed)
-    horizon = spec.horizon if spec.horizon > 0 else MAX_INT64
-    if config.horizon is not None:
-        horizon = config.horizon
-    workload = prepare(
-        spec,
-        horizon=horizon,
-        max_requests=spec.num_requests if config.num_requests is None else config.num_requests,
-        timeout_us=None if config.timeout is None else max(0, config.timeout) * 1_000_000,
-    )
-    return workload, spec.seed, horizon
-
-
-def _workload_of_flags(config: RunConfig, seed: int, horizon: int) -> FlagWorkload:
-    if config.workload == "distribution" or config.concurrency:
-        source: RunConfig | Preset = config
-    else:
-        source = load_defaults(config.defaults_filepath or "defaults.yaml").preset(config.workload)
-    implied = 0 if config.concurrency else DEFAULT_NUM_REQUESTS
-    timeout = DEFAULT_TIMEOUT_S if config.timeout is None else config.timeout
-    return FlagWorkload(
-        rate=DEFAULT_RATE if config.rate is None else config.rate,
-        num_requests=implied if config.num_requests is None else config.num_requests,
-        seed=seed,
-        horizon=horizon,
-        prefix_tokens=source.prefix_tokens,
-        prompt=LengthBounds(
-            source.prompt_tokens,
-            source.prompt_tokens_stdev,
-            source.prompt_tokens_min,
-            source.prompt_tokens_max,
-        ),
-        output=LengthBounds(
-            source.output_tokens,
-            source.output_tokens_stdev,
-            source.output_tokens_min,
-            source.output_tokens_max,
-        ),
-        timeout_us=max(0, timeout) * 1_000_000,
-        concurrency=config.concurrency,
-        think_time_us=config.think_time_ms * 1000,
-    )
-
-
-def _asked_rate(config: RunConfig) -> float:
-    """Requests per second of ``--rate``; 0 if it does not apply."""
-    if config.workload_spec or config.concurrency:
-        return 0.0
-    return DEFAULT_RATE if config.rate is None else config.rate
-
-
-def _simulator_seed(config: SimulationConfig) -> int:
-    """Seed of everything but the workload of a file: the flag's, never the file's."""
-    return DEFAULT_SEED if config.seed is None else config.seed
 
 
 def _policies(
@@ -308,6 +210,8 @@ def _simulate(
     rate: float = 0.0,
     keep_requests: bool,
     keep_decisions: bool,
+    watcher: Watcher | None = None,
+    expected: int = 0,
 ) -> Results:
     for warning in workload.warnings:
         log.warning(warning)
@@ -316,21 +220,24 @@ def _simulate(
         deployment,
         policies,
         horizon,
-        _simulator_seed(config),
+        simulator_seed(config),
         pools=pools,
         keep_decisions=keep_decisions,
     )
     requests = workload.requests
     generated: list[Request] = []
-    if keep_requests:
-        requests = generated = list(requests)
     sessions = None
     follow_ups = workload.follow_ups
     if workload.sessions:
         from blis_core.workload.sessions import SessionManager
 
         follow_ups = sessions = SessionManager(workload.sessions, workload.follow_up_budget)
-    with _collector_off():
+    with ExitStack() as stack:
+        if watcher is not None:
+            requests = stack.enter_context(watcher.watching(cluster, requests, expected, horizon))
+        if keep_requests:
+            requests = generated = list(requests)
+        stack.enter_context(_collector_off())
         if follow_ups is None:
             cluster.run(requests)
         else:

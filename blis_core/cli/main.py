@@ -46,6 +46,17 @@ class _Commands(click.Group):
             raise BlisError(f"{registry.get('command', cmd_name)} is not a click command")
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Options and commands, importing none of them."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(entry.name, help=entry.summary)
+            for entry in plugins.get_registry().entries("command")
+            if entry.name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands with the summaries they were registered with, importing none of them."""
         rows = [(entry.name, entry.summary) for entry in plugins.get_registry().entries("command")]

@@ -8,13 +8,18 @@ occurrence wins, lists collect, surplus arguments are ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
 from blis_core.cli.values import BOOL, FLOATS, TYPES
 from blis_core.config import SECTIONS
 from blis_core.option import OptionSpec, ValueKind, options_of
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem as _Item
+
+    CompletionItem = _Item[Any]
 
 _COLUMN = 30
 """Width of the column of flags in help."""
@@ -53,6 +58,19 @@ class ConfigOption(click.Option):
             implied = f"{implied:g}"
         default = f" [{implied}]" if implied not in ("", ()) else ""
         return f"{spec.flag} {form}".rstrip(), spec.help + default
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Values that may follow, for the completion of a shell."""
+        from click.shell_completion import CompletionItem
+
+        from blis_core.cli.completion import candidates, starting_with
+
+        if self.spec.kind is ValueKind.BOOL:  # takes no value, so another option follows
+            return ctx.command.shell_complete(ctx, incomplete)
+        names = candidates(self.spec)
+        if names is None:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(name) for name in starting_with(incomplete, names)]
 
 
 class PflagCommand(click.Command):
@@ -209,12 +227,13 @@ class ConfigCommand(PflagCommand, Generic[_Config]):
         self,
         name: str,
         config_class: type[_Config],
-        action: Callable[[_Config], None],
+        action: Callable[[_Config], int | None],
         help: str,
         *,
         without: Collection[str] = (),
     ) -> None:
-        """``action`` gets the configuration (unchecked) that the arguments describe.
+        """``action`` gets the configuration (unchecked) that the arguments describe, and may
+        return an exit code.
 
         ``without`` names fields that keep their defaults: the command has no option for them.
         """
@@ -230,5 +249,7 @@ class ConfigCommand(PflagCommand, Generic[_Config]):
             callback=self._act,
         )
 
-    def _act(self, **given: Any) -> None:
-        self._action(self.config_class(**{name: v for name, v in given.items() if v is not None}))
+    def _act(self, **given: Any) -> int | None:
+        return self._action(
+            self.config_class(**{name: v for name, v in given.items() if v is not None})
+        )

@@ -116,6 +116,7 @@ def build_results(
         sessions=dict(sessions or {}),
         jain=breakdown.jain_index([tenant.tokens for tenant in tenants]),
         requests=total.requests,
+        itl=_itl_pairs(total),
         generated=generated if generated is not None else [],
         workload_seed=workload_seed,
         resolution=resolution if resolution is not None else [],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.cluster.elastic import FleetEvent
     from blis_core.config import SimulationConfig
-    from blis_core.contracts import Request
+    from blis_core.contracts import IntArray, Request
 
 
 @attrs.frozen(kw_only=True)
@@ -265,6 +265,8 @@ class Results:
     requests: RequestList = attrs.field(factory=RequestList, converter=RequestList, repr=False)
     """Records: requests that reached an instance and were not dropped. A list, which also comes as
     numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
+    itl: tuple[IntArray, IntArray] | None = attrs.field(default=None, eq=False, repr=False)
+    """Inter-token latencies (us) of completed requests, and how often each of them occurred."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
     """The initial requests in order of injection, then follow-ups of sessions in order of
     creation, whatever became of them. What a trace export writes."""

@@ -9,6 +9,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from blis_core.results.sparks import distribution, time_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -28,24 +30,27 @@ if TYPE_CHECKING:
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
 _ERRORS = ("ttft_mean", "ttft_p99", "e2e_mean", "itl_mean")
 _FIGURES = ("mean", "p50", "p90", "p99")
+_WIDTH = 24
+"""Characters of a picture."""
 
 
 def print_table(results: Results, console: Console | None = None) -> None:
     """Print the summary on ``console`` (default: stdout)."""
     if console is None:
         console = Console(highlight=False)
-    for number, section in enumerate(_sections(results)):
+    pictures = console.is_terminal and console.encoding.startswith("utf")
+    for number, section in enumerate(_sections(results, pictures=pictures)):
         if number:
             console.print()
         console.print(section)
 
 
-def _sections(results: Results) -> Iterator[RenderableType]:
+def _sections(results: Results, *, pictures: bool) -> Iterator[RenderableType]:
     cluster = results.cluster
     yield _headline(results)
-    yield _throughput(cluster, results.offered_rps)
+    yield _throughput(results, pictures=pictures)
     if cluster.completed_requests:
-        yield _latencies(cluster)
+        yield _latencies(results, pictures=pictures)
     if results.fitness is not None:
         yield _fitness(results.fitness)
     if troubles := _troubles(results):
@@ -138,29 +143,56 @@ def _fleet(fleet: FleetReport) -> RenderableType:
     return _listing("Fleet", rows)
 
 
-def _throughput(cluster: MetricsBlock, offered: float) -> RenderableType:
-    return _listing(
-        "Throughput",
-        [
-            (
-                "Requests",
-                f"{_number(cluster.responses_per_sec)} /s",
-                f"of {_number(offered)} /s offered" if offered else "",
-            ),
-            ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
-            (
-                "Tokens in all",
-                f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
-            ),
-        ],
-    )
+def _throughput(results: Results, *, pictures: bool) -> RenderableType:
+    cluster, offered = results.cluster, results.offered_rps
+    rows: list[tuple[str, ...]] = [
+        (
+            "Requests",
+            f"{_number(cluster.responses_per_sec)} /s",
+            f"of {_number(offered)} /s offered" if offered else "",
+        ),
+        ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
+        (
+            "Tokens in all",
+            f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
+        ),
+    ]
+    if pictures and cluster.completed_requests > 1:
+        rows += _time_lines(results)
+    return _listing("Throughput", rows)
 
 
-def _latencies(cluster: MetricsBlock) -> RenderableType:
+def _time_lines(results: Results) -> list[tuple[str, ...]]:
+    """Arrivals and completions over the time of the simulation."""
+    requests = results.requests.arrays()
+    end = results.cluster.vllm_estimated_duration_s
+    ends = (requests.arrival_us + requests.e2e_us)[requests.completed]
+    return [
+        ("Arrivals", time_line(requests.arrival_us / 1e6, end, _WIDTH), f"0 to {_number(end)} s"),
+        ("Completions", time_line(ends / 1e6, end, _WIDTH)),
+    ]
+
+
+def _latencies(results: Results, *, pictures: bool) -> RenderableType:
+    cluster = results.cluster
     table = _table("Latency (ms)", *_FIGURES)
+    if pictures:
+        table.add_column("smallest to p99", no_wrap=True)
+    shapes = _shapes(results) if pictures else {}
     for label, key in _LATENCIES:
-        table.add_row(label, *(_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES))
+        figures = (_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES)
+        table.add_row(label, *figures, *shapes.get(key, ()))
     return table
+
+
+def _shapes(results: Results) -> dict[str, tuple[str]]:
+    """The distribution of each kind of latency."""
+    requests = results.requests.arrays()
+    times = {"ttft": requests.ttft_us, "e2e": requests.e2e_us}
+    shapes = {name: (distribution(column[column >= 0], _WIDTH),) for name, column in times.items()}
+    if results.itl is not None:
+        shapes["itl"] = (distribution(results.itl[0], _WIDTH, results.itl[1]),)
+    return shapes
 
 
 def _accuracy(accuracy: Accuracy) -> Iterator[RenderableType]:

@@ -28,7 +28,7 @@ def results(monkeypatch: pytest.MonkeyPatch) -> Results:
         generated=[done],
         workload_seed=7,
     )
-    simulated: Callable[[Any], Results] = lambda config: found  # noqa: E731
+    simulated: Callable[[Any], Results] = lambda config, **_: found  # noqa: E731
     monkeypatch.setattr(blis_core.run, "run_simulation", simulated)
     monkeypatch.setattr(blis_core.run, "run_replay", simulated)
     return found
