@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 
 LEVELS: Final = {
     "trace": 5,
@@ -35,7 +35,10 @@ def set_level(name: str) -> None:
     try:
         _threshold = LEVELS[name.lower()]
     except KeyError:
-        raise BlisError(f"unknown log level {name!r} (choose from {', '.join(LEVELS)})") from None
+        hint = did_you_mean(name, LEVELS)
+        raise BlisError(
+            f"unknown log level {name!r}{hint} (--log: choose from {', '.join(LEVELS)})"
+        ) from None
 
 
 set_log_level = set_level

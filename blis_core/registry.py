@@ -191,6 +191,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.plugins: list[PluginRecord] = []
+        self.absent: list[str] = []
+        """Names that were to be left out, and that no plugin has."""
         self._extensions: dict[Kind, dict[str, Extension]] = {kind: {} for kind in KINDS}
         self._resolved: dict[tuple[Kind, str], Callable[..., Any]] = {}
 

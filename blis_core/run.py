@@ -13,7 +13,7 @@ from blis_core import log
 from blis_core.assembly import assemble, num_instances
 from blis_core.contracts import LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
 from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.policies.no_effect import idle_options
@@ -103,11 +103,9 @@ def _check_names(kind: type, options: Mapping[str, Any]) -> None:
     known = [field.name for field in attrs.fields(kind)]
     for name in options:
         if name not in known:
-            import difflib  # errors only
-
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise BlisError(f"simulate: {kind.__name__} has no option {name}{hint}")
+            raise BlisError(
+                f"simulate: {kind.__name__} has no option {name}{did_you_mean(name, known)}"
+            )
 
 
 def run_simulation(

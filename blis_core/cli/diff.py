@@ -34,9 +34,9 @@ def execute(
     if output == "json":
         print_text(as_json(a, b, found, tolerance))
     else:
-        from rich.console import Console
+        from blis_core.results.table import OutputConsole
 
-        _print(Console(highlight=False), a, b, found, tolerance, show_all=show_all)
+        _print(OutputConsole(highlight=False), a, b, found, tolerance, show_all=show_all)
     return int(exit_code and any(change.exceeds(tolerance) for change in found.figures))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
+from blis_core import log
 from blis_core.cli.values import BOOL, FLOATS, TYPES
 from blis_core.config import SECTIONS
 from blis_core.option import OptionSpec, ValueKind, options_of
@@ -92,7 +93,18 @@ class PflagCommand(click.Command):
         plain = reader.canonical()
         if any(isinstance(param, click.Argument) for param in self.params):
             plain += ["--", *reader.arguments]
-        return super().parse_args(ctx, plain)
+        rest = super().parse_args(ctx, plain)
+        self._warn_of_surplus(ctx, reader.arguments)
+        return rest
+
+    def _warn_of_surplus(self, ctx: click.Context, words: list[str]) -> None:
+        """Words that belong to no flag are ignored, as by the reference, but not in silence."""
+        takes = any(isinstance(param, click.Argument) for param in self.params)
+        if words and not takes and not ctx.resilient_parsing:
+            log.warning(
+                f"ignored, since no option takes it: {' '.join(words)} (a switch takes its value"
+                " behind an equals sign, as in --flag=false)"
+            )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options under the headings of their sections, other ones last."""
@@ -199,10 +211,12 @@ class _FlagReader:
     def _suggestion(self, name: str) -> str:
         import difflib
 
-        names = [known for known in self._options if known.startswith("--")]
-        close = [known for known in names if known.startswith(name)] if len(name) > 4 else []
-        close = close or difflib.get_close_matches(name, names, n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+        # without dashes, which would make short names look alike
+        names = {known.lstrip("-"): known for known in self._options if known.startswith("--")}
+        bare = name.lstrip("-")
+        close = [known for known in names if known.startswith(bare)] if len(bare) > 2 else []
+        close = close or difflib.get_close_matches(bare, names, n=1)
+        return f"; did you mean {names[close[0]]}?" if close else ""
 
     def _error(self, message: str) -> click.UsageError:
         return click.UsageError(message, self._ctx)

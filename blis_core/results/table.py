@@ -34,10 +34,18 @@ _WIDTH = 24
 """Characters of a picture."""
 
 
+class OutputConsole(Console):
+    """A console whose reader may go away: the command line then ends as for any other output."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through instead of ending the process with 1."""
+        raise
+
+
 def print_table(results: Results, console: Console | None = None) -> None:
     """Print the summary on ``console`` (default: stdout)."""
     if console is None:
-        console = Console(highlight=False)
+        console = OutputConsole(highlight=False)
     pictures = console.is_terminal and console.encoding.startswith("utf")
     for number, section in enumerate(_sections(results, pictures=pictures)):
         if number:
