@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from blis_core.results.arrays import times_of
 from blis_core.results.sparks import distribution, time_line
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from blis_core.accuracy import Accuracy
     from blis_core.cluster.decisions import TraceSummary
+    from blis_core.results.arrays import RequestTimes
     from blis_core.results.model import (
         Distribution,
         Fitness,
@@ -55,10 +57,11 @@ def print_table(results: Results, console: Console | None = None) -> None:
 
 def _sections(results: Results, *, pictures: bool) -> Iterator[RenderableType]:
     cluster = results.cluster
+    times = times_of(results.requests) if pictures and cluster.completed_requests else None
     yield _headline(results)
-    yield _throughput(results, pictures=pictures)
+    yield _throughput(results, times)
     if cluster.completed_requests:
-        yield _latencies(results, pictures=pictures)
+        yield _latencies(results, times)
     if results.fitness is not None:
         yield _fitness(results.fitness)
     if troubles := _troubles(results):
@@ -151,7 +154,8 @@ def _fleet(fleet: FleetReport) -> RenderableType:
     return _listing("Fleet", rows)
 
 
-def _throughput(results: Results, *, pictures: bool) -> RenderableType:
+def _throughput(results: Results, times: RequestTimes | None) -> RenderableType:
+    """Rates; with ``times`` also pictures of them over time."""
     cluster, offered = results.cluster, results.offered_rps
     rows: list[tuple[str, ...]] = [
         (
@@ -165,39 +169,40 @@ def _throughput(results: Results, *, pictures: bool) -> RenderableType:
             f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
         ),
     ]
-    if pictures and cluster.completed_requests > 1:
-        rows += _time_lines(results)
+    if times is not None:
+        rows += _time_lines(times, cluster.vllm_estimated_duration_s)
     return _listing("Throughput", rows)
 
 
-def _time_lines(results: Results) -> list[tuple[str, ...]]:
-    """Arrivals and completions over the time of the simulation."""
-    requests = results.requests.arrays()
-    end = results.cluster.vllm_estimated_duration_s
-    ends = (requests.arrival_us + requests.e2e_us)[requests.completed]
+def _time_lines(times: RequestTimes, end: float) -> list[tuple[str, ...]]:
+    """Arrivals and completions over the time of the simulation, which ends at ``end`` s."""
+    ends = (times.arrival_us + times.e2e_us)[times.e2e_us >= 0]
     return [
-        ("Arrivals", time_line(requests.arrival_us / 1e6, end, _WIDTH), f"0 to {_number(end)} s"),
+        ("Arrivals", time_line(times.arrival_us / 1e6, end, _WIDTH), f"0 to {_number(end)} s"),
         ("Completions", time_line(ends / 1e6, end, _WIDTH)),
     ]
 
 
-def _latencies(results: Results, *, pictures: bool) -> RenderableType:
+def _latencies(results: Results, times: RequestTimes | None) -> RenderableType:
+    """Figures of each kind of latency; with ``times`` also pictures of the distributions."""
     cluster = results.cluster
     table = _table("Latency (ms)", *_FIGURES)
-    if pictures:
+    shapes: dict[str, tuple[str]] = {}
+    if times is not None:
         table.add_column("smallest to p99", no_wrap=True)
-    shapes = _shapes(results) if pictures else {}
+        shapes = _shapes(results, times)
     for label, key in _LATENCIES:
         figures = (_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES)
         table.add_row(label, *figures, *shapes.get(key, ()))
     return table
 
 
-def _shapes(results: Results) -> dict[str, tuple[str]]:
+def _shapes(results: Results, times: RequestTimes) -> dict[str, tuple[str]]:
     """The distribution of each kind of latency."""
-    requests = results.requests.arrays()
-    times = {"ttft": requests.ttft_us, "e2e": requests.e2e_us}
-    shapes = {name: (distribution(column[column >= 0], _WIDTH),) for name, column in times.items()}
+    columns = {"ttft": times.ttft_us, "e2e": times.e2e_us}
+    shapes = {
+        name: (distribution(column[column >= 0], _WIDTH),) for name, column in columns.items()
+    }
     if results.itl is not None:
         shapes["itl"] = (distribution(results.itl[0], _WIDTH, results.itl[1]),)
     return shapes
