@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from blis_core.records import Record
+
 if TYPE_CHECKING:
     from blis_core.contracts import TokenArray
     from blis_core.kv.chains import Chain, Segment
 
 
-@attrs.frozen(kw_only=True)
-class KVSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class KVSetup(Record):
     """What a KV store is built from."""
 
     total_blocks: int

@@ -29,11 +29,12 @@ from blis_core.engine.formation import Limits
 from blis_core.errors import BlisError
 from blis_core.latency_options import LatencyProfile, load_profile, parse_options
 from blis_core.plugins import get_registry
+from blis_core.records import Record
 from blis_core.semantics import parse_semantics
 
 
-@attrs.frozen(kw_only=True)
-class Deployment:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Deployment(Record):
     """A resolved configuration."""
 
     model: str

@@ -14,6 +14,7 @@ import attrs
 from blis_core import go_text
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.option import OptionSpec, ValueKind, options_of
+from blis_core.records import Record
 
 _PARSERS: Mapping[ValueKind, Callable[[str], Any]] = {
     ValueKind.INT64: go_text.parse_int,
@@ -25,8 +26,8 @@ _PARSERS: Mapping[ValueKind, Callable[[str], Any]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class LatencyProfile:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LatencyProfile(Record):
     """A file for ``--latency-profile``: a backend with its options, and what they are good for."""
 
     latency_model: str = ""

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 _KEY = "option"
 
@@ -36,8 +37,8 @@ class ValueKind(Enum):
         return self in (ValueKind.INT64, ValueKind.INT)
 
 
-@attrs.frozen(kw_only=True)
-class OptionSpec:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OptionSpec(Record):
     """One option: its flag, how its value is read, what it means and what is allowed."""
 
     name: str

@@ -68,3 +68,12 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
 def test_options_beside_a_configuration(config: Any) -> None:
     with pytest.raises(BlisError, match=r"simulate: rate beside a configuration; attrs\.evolve"):
         simulate(config, rate=5)
+
+
+def test_results_of_the_same_run_are_equal() -> None:
+    """Also those with arrays in them, which do not compare as one value."""
+    first, second = (simulate(**RUN, num_requests=5) for _ in range(2))
+    assert first.cluster == second.cluster
+    assert [r.e2e for r in first.requests] == [r.e2e for r in second.requests]
+    assert first == first
+    assert (first == second) is False  # requests are objects of their own

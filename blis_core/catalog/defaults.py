@@ -13,12 +13,13 @@ import attrs
 
 from blis_core.catalog.bundled import bundled
 from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 DEFAULT_PATH: Final = "defaults.yaml"
 
 
-@attrs.frozen(kw_only=True)
-class ModelDefaults:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelDefaults(Record):
     """What a run uses for a model when the command line says nothing; empty or 0 = not known."""
 
     gpu: str = attrs.field(default="", metadata={"key": "GPU"})
@@ -29,8 +30,8 @@ class ModelDefaults:
     """HuggingFace repository of the model's config."""
 
 
-@attrs.frozen(kw_only=True)
-class Preset:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Preset(Record):
     """A workload preset: normally distributed lengths in tokens."""
 
     prefix_tokens: int = 0
@@ -44,13 +45,13 @@ class Preset:
     output_tokens_max: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class _Coefficients:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Coefficients(Record):
     alpha_coeffs: list[float] = attrs.field(factory=list)
     beta_coeffs: list[float] = attrs.field(factory=list)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Row(_Coefficients):
     """Blackbox coefficients of one model, GPU, TP and version."""
 
@@ -61,8 +62,8 @@ class _Row(_Coefficients):
     best_loss: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class _File:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _File(Record):
     """Keys of a defaults file."""
 
     version: str = ""

@@ -13,6 +13,7 @@ from blis_core import log
 from blis_core.catalog.bundled import bundled
 from blis_core.catalog.huggingface import Config, decode_config, is_suitable
 from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 HUB_TIMEOUT_S: Final = 30
 _REPO = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
@@ -43,8 +44,8 @@ _HF_MOE_KEYS: Final = {
 """HuggingFace keys of the fields of ``data/models.json``."""
 
 
-@attrs.frozen
-class FoundConfig:
+@attrs.frozen(eq=False, repr=False)
+class FoundConfig(Record):
     """A model's config and where it came from."""
 
     config: Config

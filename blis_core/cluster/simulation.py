@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from blis_core.cluster.admission import AlwaysAdmit
 from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.routing import RoundRobin
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
 from blis_core.contracts import (
@@ -42,6 +44,10 @@ FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
 Watcher = Callable[[int, int], None]
 """Called with the index of an instance and the time of its event in which a request ended."""
+
+
+_STRIDE = 256
+"""Requests that an instance is given at once when nobody waits for it; bounds those in memory."""
 
 
 class ClusterOutcome:
@@ -161,7 +167,9 @@ class Cluster:
         self.outcome.follow_ups = arrivals.added
         for index in range(len(self.instances)):
             self._connect(index)
-        if not self._closed:
+        if self._no_choice:
+            self._run_direct(arrivals)
+        elif not self._closed:
             self._run_open(arrivals)
         elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
             self._run_alone(arrivals)
@@ -208,6 +216,45 @@ class Cluster:
         if entries and entries[0][0] < time:
             time = entries[0][0]
         return time if time <= self._horizon else NEVER
+
+    @property
+    def _no_choice(self) -> bool:
+        """Whether every request goes at once to the only instance, and nobody looks on."""
+        return (
+            len(self.instances) == 1
+            and type(self._admission) is AlwaysAdmit
+            and type(self._routing) is RoundRobin
+            and not (self._admission_latency or self.routing_latency)
+            and not (self._gateway or self.tenants or self.log or self.disaggregation)
+            and not (self._watchers or self.on_routed or self.on_end or self.agenda.entries)
+            and self.fleet.routable is None
+            and self.fleet.by_model is None
+        )
+
+    def _run_direct(self, arrivals: Arrivals) -> None:
+        """As the other loops, without the steps in between that have nothing to decide."""
+        instance, model = self.instances[0], self._model
+        closed = self.follow_ups is not None
+        instance.more_to_come = not closed
+        injected, advance_at = 0, _STRIDE
+        while True:
+            now = arrivals.time if arrivals.time <= self._horizon else NEVER
+            if closed or injected >= advance_at:
+                self.ended = []
+                instance.advance(now)
+                if self.ended:
+                    continue  # they may have brought arrivals, earlier than this one
+                advance_at = injected + _STRIDE
+            if now == NEVER:
+                instance.more_to_come = False
+                return
+            for request in arrivals.take():
+                if request.model and request.model != model:
+                    self.outcome.unroutable += 1
+                    self.lose(request, now)
+                else:
+                    instance.inject(request, now)
+                    injected += 1
 
     def _run_open(self, arrivals: Arrivals) -> None:
         self.fleet.lazy = True

@@ -17,13 +17,14 @@ from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.suspended import Suspended, prefill_length
 from blis_core.engine.waiting import WaitQueue
 from blis_core.kv.chains import Chain, ChainTable
+from blis_core.records import Record
 from blis_core.semantics import REFERENCE, Semantics
 
 LONGEST_RUN = 8192  # steps planned at once; bounds the memory of a run
 
 
-@attrs.frozen(kw_only=True)
-class Limits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Limits(Record):
     """Bounds of one instance."""
 
     max_running: int

@@ -81,6 +81,8 @@ class Instance(DecodeRuns):
         """Requests that completed, timed out or were dropped."""
         self.ended_at = 0
         """Time of the event in which the latest of them ended (the start of its last step)."""
+        self.more_to_come = False
+        """Whether requests will be injected whatever happens here."""
         self.latency = latency
         self._step_time = latency.step_time
         self._output_time = latency.output_token_time()
@@ -351,6 +353,7 @@ class Instance(DecodeRuns):
         """Whether neither an event that is pending nor the horizon can end what goes on."""
         return (
             self._horizon == MAX_INT64
+            and not self.more_to_come
             and not self._entering
             and all(entry[2].state is COMPLETED for entry in self._timeouts)
         )

@@ -31,13 +31,14 @@ from blis_core.plugins import get_registry
 from blis_core.policies.bundle import AdmissionSection, PolicyBundle, PoolsSection
 from blis_core.policies.fleet_plan import FleetPlan, make_fleet_plan
 from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
+from blis_core.records import Record
 from blis_core.registry import Kind
 
 TIER_SHED_MIN_PRIORITY_OF_FILE = 3
 
 
-@attrs.frozen(kw_only=True)
-class Policies:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Policies(Record):
     """What was chosen. Names are those of registered extensions."""
 
     admission: str = DEFAULT_ADMISSION_POLICY

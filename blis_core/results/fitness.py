@@ -9,6 +9,7 @@ import attrs
 
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.go_text import parse_float
+from blis_core.records import Record
 from blis_core.results.model import Fitness
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _HALF_LATENCY_US = 1000.0
 """The figures that are worth one half."""
 
 
-@attrs.frozen(kw_only=True)
-class _Figures:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Figures(Record):
     cluster: MetricsBlock
     ttft: Distribution
     e2e: Distribution

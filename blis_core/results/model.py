@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from blis_core.records import Record
 from blis_core.results.arrays import RequestList
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from blis_core.contracts import IntArray, Request
 
 
-@attrs.frozen(kw_only=True)
-class MetricsBlock:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetricsBlock(Record):
     """Figures of one instance or of the whole cluster.
 
     Fields stand in the order of the reference's JSON object. Those marked ``extra`` are not part
@@ -71,8 +72,8 @@ class MetricsBlock:
         }
 
 
-@attrs.frozen(kw_only=True)
-class Distribution:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Distribution(Record):
     """Summary of a set of times in us."""
 
     mean: float = 0.0
@@ -82,8 +83,8 @@ class Distribution:
     count: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class Anomalies:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Anomalies(Record):
     """Counters of what went wrong, over the whole cluster."""
 
     priority_inversions: int = 0
@@ -103,8 +104,8 @@ class Anomalies:
     """Requests that waited on an instance that was drained at once."""
 
 
-@attrs.frozen(kw_only=True)
-class KVMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class KVMetrics(Record):
     """KV cache figures of the whole cluster."""
 
     preemption_rate: float = 0.0
@@ -115,8 +116,8 @@ class KVMetrics:
     """Mean over the instances, in [0, 1]."""
 
 
-@attrs.frozen(kw_only=True)
-class ClassMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ClassMetrics(Record):
     """Latencies of one SLO class."""
 
     name: str
@@ -124,8 +125,8 @@ class ClassMetrics:
     e2e: Distribution
 
 
-@attrs.frozen(kw_only=True)
-class ModelMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelMetrics(Record):
     """Latencies and throughput of one model."""
 
     name: str
@@ -136,8 +137,8 @@ class ModelMetrics:
     """Declared output tokens of completed requests per second."""
 
 
-@attrs.frozen(kw_only=True)
-class TenantMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TenantMetrics(Record):
     """What one tenant got."""
 
     name: str
@@ -147,8 +148,8 @@ class TenantMetrics:
     """Their declared output tokens."""
 
 
-@attrs.frozen(kw_only=True)
-class Fitness:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Fitness(Record):
     """A score for the whole run."""
 
     score: float
@@ -157,8 +158,8 @@ class Fitness:
     """Normalised figures in [0, 1] by name, not yet weighted."""
 
 
-@attrs.frozen(kw_only=True)
-class InstanceLife:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InstanceLife(Record):
     """One instance of a fleet that changes, from placement to release."""
 
     id: str
@@ -183,8 +184,8 @@ class InstanceLife:
     """Of its GPUs: their share of the node, for as long as it held them."""
 
 
-@attrs.frozen(kw_only=True)
-class FleetReport:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FleetReport(Record):
     """What became of a fleet that changes."""
 
     instances: list[InstanceLife] = attrs.field(factory=list)
@@ -204,8 +205,8 @@ class FleetReport:
     """Of all instances; what nobody held costs nothing here."""
 
 
-@attrs.frozen(kw_only=True)
-class PDMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PDMetrics(Record):
     """How the pools for prefill and decode did."""
 
     disaggregated: int
@@ -230,8 +231,8 @@ class PDMetrics:
     """Transfers under way when one starts, itself included, on average."""
 
 
-@attrs.frozen(kw_only=True)
-class Results:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Results(Record):
     """Everything that a finished run says."""
 
     instances: list[MetricsBlock] = attrs.field(factory=list)

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from blis_core.contracts import MAX_INT64
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.contracts import IntArray
@@ -43,8 +44,8 @@ _LOOKED_AT = 200
 """Requests of each instance that are looked at for shared prefixes."""
 
 
-@attrs.frozen(kw_only=True)
-class Situation:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Situation(Record):
     """What a run was like beside its figures."""
 
     horizon: int = MAX_INT64

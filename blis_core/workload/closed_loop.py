@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from blis_core.contracts import Request
+from blis_core.records import Record
 from blis_core.rng import GoRand
 from blis_core.workload.clients import client_source, request_traits
 from blis_core.workload.generated import UNLIMITED
@@ -26,8 +27,8 @@ _BLUEPRINTS, _USERS = 7919, 10007
 """Offsets from the seed of the workload to those of the streams used here."""
 
 
-@attrs.frozen(kw_only=True)
-class Loops:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Loops(Record):
     """Requests to begin with, without ids, and the sessions that they begin."""
 
     requests: list[Request]
