@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from blis_core import go_text
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.option import OptionSpec, ValueKind, options_of
 from blis_core.records import Record
 
@@ -86,8 +86,8 @@ def _value(specs: Mapping[str, OptionSpec], backend: str, name: str, text: str, 
     """The value of one option, checked."""
     spec = specs.get(name)
     if spec is None:
-        known = ", ".join(specs) or "none"
-        raise BlisError(f"{where}: latency model {backend} has no such option (it has: {known})")
+        known = f"no such option (it has: {', '.join(specs)})" if specs else "no options"
+        raise BlisError(f"{where}: latency model {backend} has {known}{did_you_mean(name, specs)}")
     try:
         value = _PARSERS[spec.kind](text)
     except ValueError as problem:

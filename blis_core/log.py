@@ -7,9 +7,12 @@ plain integers first and structlog is imported when the first line is really wri
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 
 LEVELS: Final = {
     "trace": 5,
@@ -32,7 +35,10 @@ def set_level(name: str) -> None:
     try:
         _threshold = LEVELS[name.lower()]
     except KeyError:
-        raise BlisError(f"unknown log level {name!r} (choose from {', '.join(LEVELS)})") from None
+        hint = did_you_mean(name, LEVELS)
+        raise BlisError(
+            f"unknown log level {name!r}{hint} (--log: choose from {', '.join(LEVELS)})"
+        ) from None
 
 
 set_log_level = set_level
@@ -58,6 +64,7 @@ def info(event: str, **values: Any) -> None:
 
 def warning(event: str, **values: Any) -> None:
     """Log something that the user probably did not intend."""
+    keep(event)
     if _threshold <= 30:
         _logger().warning(event, **values)
 
@@ -66,6 +73,27 @@ def error(event: str, **values: Any) -> None:
     """Log a failure that does not end the run."""
     if _threshold <= 40:
         _logger().error(event, **values)
+
+
+_kept: ContextVar[list[str] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """The texts of all warnings meanwhile, also of those below the level that is shown."""
+    texts: list[str] = []
+    token = _kept.set(texts)
+    try:
+        yield texts
+    finally:
+        _kept.reset(token)
+
+
+def keep(event: str) -> None:
+    """Add a text to what is being collected, without showing it."""
+    texts = _kept.get()
+    if texts is not None:
+        texts.append(event)
 
 
 def _logger() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.records import Record
 
 _KEY = "option"
@@ -108,7 +108,8 @@ class OptionSpec(Record):
     def error(self, value: Any, rule: str = "") -> BlisError:
         """The error for a value outside the allowed range (or against another ``rule``)."""
         shown = repr(value) if isinstance(value, str) else f"{value}"
-        return BlisError(f"{self.flag}: must be {rule or self.range_text}, got {shown}")
+        hint = did_you_mean(value, self.choices) if isinstance(value, str) else ""
+        return BlisError(f"{self.flag}: must be {rule or self.range_text}, got {shown}{hint}")
 
 
 def _is_number(value: Any) -> bool:

@@ -33,4 +33,4 @@ def _fields(record: object) -> Any:
 
 
 def _values(record: object) -> list[Any]:
-    return [getattr(record, field.name) for field in _fields(record)]
+    return [getattr(record, field.name) for field in _fields(record) if field.eq]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from blis_core.catalog.bundled import bundled
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.records import Record
 
 DEFAULT_PATH: Final = "defaults.yaml"
@@ -106,6 +106,15 @@ class Defaults:
             hf_repo=row.get("hf_repo", ""),
         )
 
+    def near_model(self, name: str) -> str:
+        """``; did you mean ...?`` for a model that has no defaults; "" if no name is like it."""
+        if self._contents is not None:
+            known = list(self._contents.defaults)
+        else:
+            known = list(bundled("models_defaults")["models"])
+        short = [other for other in known if other.partition("/")[2] == name.lower()]
+        return did_you_mean(short[0] if short else name, known)
+
     def preset(self, name: str, flag: str = "--workload") -> Preset:
         """The workload preset of this name; BlisError listing the names if there is none.
 
@@ -114,7 +123,10 @@ class Defaults:
         presets = _bundled_presets() if self._contents is None else self._contents.workloads
         if name not in presets:
             known = ", ".join(sorted(presets)) or "none"
-            raise BlisError(f"unknown workload preset {name!r} (known: {known}); mend {flag}")
+            raise BlisError(
+                f"{flag}: unknown workload preset {name!r}{did_you_mean(name, presets)} (known:"
+                f" {known})"
+            )
         return presets[name]
 
     def preset_names(self) -> list[str]:

@@ -26,7 +26,7 @@ from blis_core.config import (
 )
 from blis_core.contracts import AdmissionPolicy, PriorityPolicy, Scheduler
 from blis_core.engine.schedulers import PRIORITY_POLICIES
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.option import finite_positive
 from blis_core.plugins import get_registry
 from blis_core.policies.scorers import DEFAULT_SCORERS, WeightedNames, parse_scorers
@@ -152,7 +152,9 @@ def _priority_policy(name: str) -> PriorityPolicy:
         return PRIORITY_POLICIES[name]
     except KeyError:
         raise BlisError(
-            f"--priority-policy: {name!r} is unknown; choose {', '.join(sorted(PRIORITY_POLICIES))}"
+            f"--priority-policy: unknown priority policy {name!r}"
+            f"{did_you_mean(name, PRIORITY_POLICIES)} (available:"
+            f" {', '.join(sorted(PRIORITY_POLICIES))})"
         ) from None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from blis_core.records import Record
+from blis_core.results.arrays import RequestList
 
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.cluster.elastic import FleetEvent
     from blis_core.config import SimulationConfig
-    from blis_core.contracts import Request
+    from blis_core.contracts import IntArray, Request
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -262,8 +263,11 @@ class Results(Record):
     """If instances could come and go."""
     decisions: DecisionLog | None = attrs.field(default=None, repr=False)
     """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
-    requests: list[Request] = attrs.field(factory=list, repr=False)
-    """Records: requests that reached an instance and were not dropped."""
+    requests: RequestList = attrs.field(factory=RequestList, converter=RequestList, repr=False)
+    """Records: requests that reached an instance and were not dropped. A list, which also comes as
+    numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
+    itl: tuple[IntArray, IntArray] | None = attrs.field(default=None, eq=False, repr=False)
+    """Inter-token latencies (us) of completed requests, and how often each of them occurred."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
     """The initial requests in order of injection, then follow-ups of sessions in order of
     creation, whatever became of them. What a trace export writes."""
@@ -271,7 +275,11 @@ class Results(Record):
     resolution: list[tuple[str, str, str]] = attrs.field(factory=list)
     """Settings that were derived: (name, value, where it came from)."""
     warnings: list[str] = attrs.field(factory=list)
-    """Why the latency model's predictions may be less accurate than usual."""
+    """What was warned of while the run was set up, and why the latency model's predictions may be
+    less accurate than usual."""
+    cautions: list[str] = attrs.field(factory=list)
+    """What makes the figures misleading, each as ``name: what happened, why it matters, what to
+    do``; see :mod:`blis_core.results.trust`."""
     accuracy: Accuracy | None = None
     """How far the latencies can be trusted, if the latency model knows."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
@@ -284,6 +292,12 @@ class Results(Record):
         arrivals = [request.arrival for request in self.requests]
         span = max(arrivals) - min(arrivals) if arrivals else 0
         return (len(arrivals) - 1) * 1e6 / span if span else 0.0
+
+    def to_json(self) -> str:
+        """The document that ``--output json`` prints, newline included."""
+        from blis_core.results.as_json import render
+
+        return render(self)
 
     @property
     def summarize_trace(self) -> bool:

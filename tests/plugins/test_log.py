@@ -61,3 +61,17 @@ def test_structlog_is_imported_with_the_first_line_only():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout.split() == ["False", "True"]
+
+
+def test_warnings_are_collected_whether_or_not_they_are_shown(capsys):
+    with log.collected() as texts:
+        log.warning("one", value=1)
+        log.set_level("error")
+        log.warning("two")
+        log.error("an error is no warning")
+        log.keep("three")
+        with log.collected() as inner:
+            log.warning("four")
+    log.warning("five")
+    assert (texts, inner) == (["one", "two", "three"], ["four"])
+    assert capsys.readouterr().err == "[warning] one value=1\n[error] an error is no warning\n"
