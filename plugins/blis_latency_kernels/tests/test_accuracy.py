@@ -63,6 +63,8 @@ OUTSIDE = {
     "longer prompts": ({"prompt_tokens": 4000.0}, "4,000 prompt tokens"),
     "shorter prompts": ({"prompt_tokens": 50.0}, "50 prompt tokens"),
     "longer answers": ({"output_tokens": 5000.0}, "5,000 output tokens"),
+    "a single long request": ({"longest": 9000}, "up to 9,000 tokens (attention was measured"),
+    "long ones elsewhere": ({"longest": 9000, "hardware": "H200"}, "up to 9,000 tokens"),
 }
 
 
@@ -70,6 +72,14 @@ OUTSIDE = {
 def test_outside(case):
     changes, message = OUTSIDE[case]
     assert any(message in text for text in accuracy_of(facts(**changes), lagging=True).outside)
+
+
+def test_engines_that_share_experts_are_another_deployment():
+    alone = accuracy_of(facts(hardware="RTXPRO6000", tp=1), lagging=True)
+    assert all("a3b" not in run.model for run in alone.nearest)
+    shared = accuracy_of(facts(hardware="RTXPRO6000", tp=1), lagging=True, engines=2)
+    assert [run.model for run in shared.nearest] == ["qwen/qwen3-30b-a3b-instruct-2507"]
+    assert "no run on H100" in accuracy_of(KNOWN, lagging=True, engines=2).outside
 
 
 def test_the_rules_of_the_reference_were_not_compared():

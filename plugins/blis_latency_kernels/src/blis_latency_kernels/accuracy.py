@@ -15,6 +15,7 @@ from typing import Final
 
 from blis_core.api import Accuracy, RunFacts, ValidatedRun
 from blis_latency_kernels.constants import ALIASES
+from blis_latency_kernels.validity import MOST_TOKENS
 
 NEAREST: Final = 3
 """Runs that are shown."""
@@ -26,8 +27,8 @@ FULL_CACHE: Final = 0.95
 
 
 @cache
-def validated_runs() -> tuple[ValidatedRun, ...]:
-    """The runs that were compared, without overloads."""
+def validated_runs(engines: int = 1) -> tuple[ValidatedRun, ...]:
+    """The runs that were compared, without overloads, with this many data parallel engines."""
     text = resources.files("blis_latency_kernels").joinpath("data/validation.json").read_bytes()
     return tuple(
         ValidatedRun(
@@ -41,16 +42,17 @@ def validated_runs() -> tuple[ValidatedRun, ...]:
             errors=record["errors_percent"],
         )
         for record in json.loads(text)["records"]
-        if record["compared"]
+        if record["compared"] and record.get("dp", 1) == engines
     )
 
 
-def accuracy_of(run: RunFacts, *, lagging: bool) -> Accuracy:
+def accuracy_of(run: RunFacts, *, lagging: bool, engines: int = 1) -> Accuracy:
     """The nearest runs that were compared, and what sets ``run`` apart from all of them.
 
-    ``lagging``: whether the engine chose its batches ahead of their execution.
+    ``lagging``: whether the engine chose its batches ahead of their execution. ``engines`` that
+    are data parallel and share the experts.
     """
-    known = validated_runs()
+    known = validated_runs(engines)
     gpu = ALIASES.get(run.hardware, run.hardware)
     outside = list(_outside(run, gpu, known))
     if not lagging:
@@ -80,6 +82,11 @@ def _doublings(value: float, other: float) -> float:
 
 def _outside(run: RunFacts, gpu: str, known: Sequence[ValidatedRun]) -> Iterator[str]:
     on_gpu = [other for other in known if other.hardware == gpu]
+    if run.longest > MOST_TOKENS:
+        yield (
+            f"requests of up to {run.longest:,} tokens (attention was measured up to"
+            f" {MOST_TOKENS:,})"
+        )
     if not on_gpu:
         yield f"no run on {run.hardware}"
         return

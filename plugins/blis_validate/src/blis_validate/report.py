@@ -21,6 +21,8 @@ from blis_validate.comparison import (
     summarise,
 )
 from blis_validate.figures import METRICS
+from blis_validate.limits import RANKS
+from blis_validate.runner import Outcome
 
 SHOWN: Final = ("ttft_mean", "ttft_p90", "ttft_p99", "e2e_mean", "e2e_p99", "itl_mean")
 """Metrics of the tables."""
@@ -63,6 +65,8 @@ def _record(c: Comparison) -> dict[str, Any]:
         "kv_blocks_estimate": outcome.kv_blocks or None,
         "kv_blocks_error_percent": c.kv_error,
         "peak_kv_use": outcome.peak_kv_use,
+        "requests": attrs.asdict(outcome.requests) if outcome.requests is not None else None,
+        "seeds": [_seed(outcome) for outcome in c.by_seed],
         "not_simulated": outcome.reason or None,
         "warnings": list(outcome.warnings),
     }
@@ -71,6 +75,15 @@ def _record(c: Comparison) -> dict[str, Any]:
 def _summaries(members: Sequence[Comparison], predictor: str) -> dict[str, Any]:
     found = ((metric, summarise(members, metric, predictor)) for metric in METRICS)
     return {metric: attrs.asdict(summary) for metric, summary in found if summary is not None}
+
+
+def _seed(outcome: Outcome) -> dict[str, Any]:
+    figures = outcome.figures
+    return {
+        "seed": outcome.seed,
+        "simulated": figures.values if figures is not None else None,
+        "overloaded": figures.overloaded if figures is not None else None,
+    }
 
 
 def as_index(comparisons: Sequence[Comparison], latency_model: str) -> str:
@@ -97,24 +110,35 @@ def as_index(comparisons: Sequence[Comparison], latency_model: str) -> str:
     return f'{{\n {head},\n "records": [\n{lines}\n ]\n}}\n'
 
 
+CSV_COLUMNS: Final = (
+    "id,set,model,hardware,tp,load,compared,predictor,metric,measured,predicted,error_percent"
+).split(",")
+
+
 def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One row for each record, predictor and metric."""
+    """One row for each record, predictor and metric.
+
+    Errors and rank correlations of single requests have no measured value of their own.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        "id,set,model,hardware,tp,load,compared,predictor,metric,measured,error_percent".split(",")
-    )
+    writer.writerow(CSV_COLUMNS)
     for c in comparisons:
         record = c.record
+        head = [record.id, record.set, record.model, record.hardware, record.tp, c.load]
+        head.append(str(c.comparable).lower())
         for predictor, errors in c.errors.items():
             for metric, error in errors.items():
-                writer.writerow(
-                    [
-                        *(record.id, record.set, record.model, record.hardware, record.tp, c.load),
-                        *(str(c.comparable).lower(), predictor, metric),
-                        *(f"{c.measured[metric]:g}", f"{error:.4f}"),
-                    ]
-                )
+                measured = c.measured.get(metric)
+                figures = ["", ""]
+                if measured is not None:
+                    figures = [f"{measured:g}", f"{measured * (1 + error / 100):g}"]
+                writer.writerow([*head, predictor, metric, *figures, f"{error:.4f}"])
+        if (single := c.outcome.requests) is not None:
+            for metric in RANKS:
+                rank = getattr(single, metric)
+                if rank is not None:
+                    writer.writerow([*head, OWN, metric, "", f"{rank:.6f}", ""])
     return text.getvalue()
 
 
@@ -141,6 +165,7 @@ def as_text(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
         ]
         title = "All records, beside published predictions: mean / median / worst in %"
         parts.append(_table(title, ["predictor", *SHOWN], rows))
+    parts += [part for part in (_requests(compared), _seeds(comparisons)) if part]
     rates = [
         _rates(compared, "throughput", "Throughput under an offered rate"),
         _rates(compared, "capacity", "Throughput in a burst"),
@@ -164,6 +189,39 @@ def _rates(compared: Sequence[Comparison], metric: str, title: str) -> str:
         return ""
     errors = f"{summary.mean:.2f} / {summary.median:.2f} / {summary.worst:.2f} %"
     return f"{title}, {summary.count} records: {errors}"
+
+
+def _requests(compared: Sequence[Comparison]) -> str:
+    """Errors of single requests, where they were measured."""
+    rows = [
+        [
+            c.record.id,
+            str(r.count),
+            str(r.missing),
+            *(f"{value:.2f}" for value in (r.e2e_mean, r.e2e_median, r.e2e_p95)),
+            f"{r.ttft_mean_ms:.0f}",
+            *("" if rank is None else f"{rank:.4f}" for rank in (r.rank_e2e, r.rank_ttft)),
+        ]
+        for c in compared
+        if (r := c.outcome.requests) is not None
+    ]
+    headings = ["record", "n", "missing", "E2E mean %", "median %", "p95 %", "TTFT mean ms"]
+    headings += ["rank E2E", "rank TTFT"]
+    title = "Request by request: absolute errors, and rank correlation"
+    return _table(title, headings, rows) if rows else ""
+
+
+def _seeds(comparisons: Sequence[Comparison]) -> str:
+    """How much the seed of the arrivals matters, record by record."""
+    rows = []
+    for c in comparisons:
+        spreads = [c.spread(metric) for metric in SHOWN]
+        if any(spread is not None for spread in spreads):
+            over = sum(o.figures is not None and o.figures.overloaded for o in c.by_seed)
+            cells = ("" if s is None else f"{s[0]:+.1f} to {s[1]:+.1f}" for s in spreads)
+            rows.append([c.record.id, *cells, f"{over} of {len(c.by_seed)}"])
+    title = "Lowest and highest error of the seeds in %, and in how many there is an overload"
+    return _table(title, ["record", *SHOWN, "overload"], rows) if rows else ""
 
 
 def _kv(comparisons: Sequence[Comparison]) -> str:
