@@ -12,7 +12,7 @@ import pytest
 from blis_core.cli.main import main
 from blis_validate.figures import Figures
 from blis_validate.runner import Outcome
-from blis_validate.seeds import mean_outcome
+from blis_validate.seeds import median_outcome
 
 
 def outcome(seed, *, overloaded=False, **values):
@@ -20,27 +20,29 @@ def outcome(seed, *, overloaded=False, **values):
     return Outcome(id="a", seed=seed, figures=figures, stages=(figures,), warnings=(f"w{seed}",))
 
 
-def test_the_mean_of_each_metric():
-    mean = mean_outcome([outcome(1, ttft_mean=10.0, itl_mean=2.0), outcome(2, ttft_mean=30.0)])
-    assert mean.figures.values == {"ttft_mean": 20.0, "itl_mean": 2.0}
-    assert mean.stages[0].values == mean.figures.values
-    assert mean.warnings == ("w1", "w2")
+def test_the_median_of_each_metric():
+    parts = [outcome(1, ttft_mean=10.0, itl_mean=2.0), outcome(2, ttft_mean=900.0)]
+    median = median_outcome([*parts, outcome(3, ttft_mean=12.0, itl_mean=3.0)])
+    assert median.figures.values == {"ttft_mean": 12.0, "itl_mean": 2.5}
+    assert median.stages[0].values == median.figures.values
+    assert median.figures.completed == 12
+    assert median.warnings == ("w1", "w2", "w3")
 
 
 @pytest.mark.parametrize(("flags", "expected"), [("100", False), ("110", True), ("10", True)])
 def test_overloaded_is_what_most_are(flags, expected):
     parts = [outcome(i, overloaded=flag == "1") for i, flag in enumerate(flags)]
-    assert mean_outcome(parts).figures.overloaded is expected
+    assert median_outcome(parts).figures.overloaded is expected
 
 
 def test_one_is_taken_as_it_is():
     single = outcome(7, e2e_mean=3.0)
-    assert mean_outcome([single]) is single
+    assert median_outcome([single]) is single
 
 
 def test_one_that_was_not_simulated():
     refused = Outcome(id="a", seed=2, reason="too large")
-    assert mean_outcome([outcome(1, e2e_mean=3.0), refused]) is refused
+    assert median_outcome([outcome(1, e2e_mean=3.0), refused]) is refused
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def blis(capsys, make_record, write_dataset):
     return run
 
 
-def test_the_mean_counts_and_the_seeds_are_shown(blis):
+def test_the_median_counts_and_the_seeds_are_shown(blis):
     _, out, _ = blis("--seeds", "3", "--output", "json")
     document = json.loads(out)
     (record,) = document["records"]
@@ -64,11 +66,11 @@ def test_the_mean_counts_and_the_seeds_are_shown(blis):
     assert [entry["seed"] for entry in by_seed] == [5, 6, 7]
     ttft = [entry["simulated"]["ttft_mean"] for entry in by_seed]
     assert len(set(ttft)) == 3
-    assert record["simulated"]["ttft_mean"] == pytest.approx(statistics.fmean(ttft))
+    assert record["simulated"]["ttft_mean"] == pytest.approx(statistics.median(ttft))
     names = ["simulated", *(f"simulated, seed {seed}" for seed in (5, 6, 7))]
     assert list(record["errors_percent"]) == list(document["summary"]) == names
     errors = [record["errors_percent"][name]["ttft_mean"] for name in names]
-    assert errors[0] == pytest.approx(statistics.fmean(errors[1:]))
+    assert errors[0] == pytest.approx(statistics.median(errors[1:]))
 
     _, single, _ = blis("--output", "json")
     assert json.loads(single)["records"][0]["simulated"] == by_seed[0]["simulated"]

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
-from blis_core.api import Accuracy, RunFacts, ValidatedRun
+from blis_core.api import Accuracy, RunFacts, StepInterval, ValidatedRun
 from blis_latency_kernels.constants import ALIASES
 from blis_latency_kernels.validity import MOST_TOKENS
 
@@ -27,9 +27,22 @@ FULL_CACHE: Final = 0.95
 
 
 @cache
+def _index() -> dict[str, Any]:
+    """The file. Shared by all callers: do not change it."""
+    text = resources.files("blis_latency_kernels").joinpath("data/validation.json").read_bytes()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def step_interval() -> StepInterval | None:
+    """What steps that are a little shorter and longer have covered; None if nobody looked."""
+    found = _index().get("interval")
+    return StepInterval(**found) if found else None
+
+
+@cache
 def validated_runs(engines: int = 1) -> tuple[ValidatedRun, ...]:
     """The runs that were compared, without overloads, with this many data parallel engines."""
-    text = resources.files("blis_latency_kernels").joinpath("data/validation.json").read_bytes()
     return tuple(
         ValidatedRun(
             id=record["id"],
@@ -41,7 +54,7 @@ def validated_runs(engines: int = 1) -> tuple[ValidatedRun, ...]:
             output_tokens=record["output_tokens"],
             errors=record["errors_percent"],
         )
-        for record in json.loads(text)["records"]
+        for record in _index()["records"]
         if record["compared"] and record.get("dp", 1) == engines
     )
 
@@ -61,6 +74,7 @@ def accuracy_of(run: RunFacts, *, lagging: bool, engines: int = 1) -> Accuracy:
         nearest=tuple(sorted(known, key=lambda other: _distance(run, gpu, other))[:NEAREST]),
         outside=tuple(outside),
         unstable=tuple(_unstable(run)),
+        interval=step_interval(),
     )
 
 
@@ -113,7 +127,11 @@ def _short(value: float) -> str:
 
 
 def _unstable(run: RunFacts) -> Iterator[str]:
-    if run.peak_running > FULL_BATCH * run.max_running:
+    full_batch = run.peak_running > FULL_BATCH * run.max_running
+    full_cache = run.peak_kv_use > FULL_CACHE
+    if full_batch:
         yield f"up to {run.peak_running} of {run.max_running} places in the batch were taken"
-    if run.peak_kv_use > FULL_CACHE:
+    if full_cache:
         yield f"up to {100 * run.peak_kv_use:.0f} % of the KV blocks were in use"
+    if full_batch or full_cache:
+        yield "compare other seeds, and --latency-option scale=0.95 and scale=1.05"

@@ -106,8 +106,9 @@ def _unmeasured(found: Gpu, shapes: Shapes) -> Iterator[str]:
     if shapes.tp > 1 and shapes.tp not in found.tensor_parallel:
         degrees = ", ".join(map(str, [1, *found.tensor_parallel]))
         yield f"--tp {shapes.tp} has not been measured on {found.name} (only {degrees})"
-    if "fp8" in "".join(_kernels(shapes)) and found.peak8 <= 0:
-        yield f"the 8-bit rate of {found.name} is not known"
+    eight_bits = [k for k in _kernels(shapes) if "fp8" in k and found.quality(k)]
+    if eight_bits and found.peak8 <= 0:
+        yield f"the 8-bit rate of {found.name} is not known (TFlopsFP8 in --hardware-config)"
     if shapes.engines > 1:
         yield from _engines(found, shapes)
 

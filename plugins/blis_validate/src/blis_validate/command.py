@@ -10,15 +10,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
-from blis_core.api import UsageError, atomic_write, set_log_level
+from blis_core.api import BlisError, UsageError, atomic_write, set_log_level
 from blis_validate.comparison import compare
 from blis_validate.dataset import Record, load_dataset
 from blis_validate.limits import Floor, Limit, exceeded, parse_floor, parse_limit
 from blis_validate.report import as_csv, as_index, as_json, as_text
 from blis_validate.runner import run_records
 from blis_validate.scenario import Settings
+from blis_validate.stretching import coverage, factors
 
 if TYPE_CHECKING:
     from blis_validate.runner import Outcome
@@ -103,7 +105,14 @@ EXCEEDED = 1
     default=1,
     show_default=True,
     metavar="N",
-    help="Simulate each record N times, with the seeds from --seed on; the mean counts.",
+    help="Simulate each record N times, with the seeds from --seed on; the median counts.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, max=50, min_open=True),
+    metavar="PERCENT",
+    help="Simulate with steps that are so much shorter and longer, too, and count what was measured"
+    " in between.",
 )
 @click.option(
     "--jobs",
@@ -128,6 +137,7 @@ def validate(
     index: str,
     seed: int,
     seeds: int,
+    interval: float | None,
     jobs: int,
 ) -> int:
     """Simulate every run of a DATASET of measurements and show the errors."""
@@ -150,20 +160,29 @@ def validate(
         published_blocks=not estimate_blocks,
     )
     draws = range(seed, seed + seeds)
-    with _quiet(), _progress(len(records) * seeds) as on_done:
-        outcomes = run_records(
-            *(records, every, Path(dataset).parent, settings, draws, jobs, on_done)
+    stretches = [1.0] if interval is None else [1.0, *factors(interval)]
+    with _quiet(), _progress(len(records) * seeds * len(stretches)) as on_done:
+        outcomes, *stretched = (
+            run_records(
+                *(records, every, Path(dataset).parent, attrs.evolve(settings, stretch=stretch)),
+                *(draws, jobs, on_done),
+            )
+            for stretch in stretches
         )
-    comparisons = compare(records, outcomes)
+    comparisons = compare(records, outcomes, stretched)
+    covered = None if interval is None else coverage(comparisons, interval)
+    if covered is not None and covered.runs and not covered.covered_percent:
+        reasons = [o.reason for by_seed in stretched[0] for o in by_seed if o.reason]
+        raise BlisError(f"--interval: {(reasons or ['nothing was measured'])[0]}")
     problems = exceeded(bounds, comparisons)
     if index:
-        atomic_write(index, as_index(comparisons, latency_model))
+        atomic_write(index, as_index(comparisons, latency_model, covered))
     if output == "json":
-        click.echo(as_json(comparisons, problems))
+        click.echo(as_json(comparisons, problems, covered))
     elif output == "csv":
         click.echo(as_csv(comparisons), nl=False)
     else:
-        click.echo(as_text(comparisons, problems), nl=False)
+        click.echo(as_text(comparisons, problems, covered), nl=False)
     for problem in problems:
         click.echo(f"blis: validate: limit exceeded: {problem}", err=True)
     return EXCEEDED if problems else 0

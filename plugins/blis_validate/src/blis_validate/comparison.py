@@ -11,10 +11,10 @@ import attrs
 from blis_validate.dataset import Measured, Record
 from blis_validate.figures import measured_figures
 from blis_validate.runner import Outcome
-from blis_validate.seeds import mean_outcome
+from blis_validate.seeds import median_outcome
 
 OWN: Final = "simulated"
-"""Name of our own prediction among those of others. With several seeds it is their mean."""
+"""Name of our own prediction among those of others. With several seeds it is their median."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,8 +23,11 @@ class Comparison:
 
     record: Record
     outcome: Outcome
-    """With several seeds: the mean of them."""
+    """With several seeds: the median of them."""
     by_seed: Sequence[Outcome]
+    interval: dict[str, tuple[float, float]] = attrs.field(factory=dict)
+    """Lowest and highest error in per cent by metric, with shorter and with longer steps too; empty
+    if nobody asked."""
     measured: dict[str, float]
     """By metric."""
     errors: dict[str, dict[str, float]]
@@ -81,26 +84,49 @@ def seed_name(seed: int) -> str:
     return f"{OWN}, seed {seed}"
 
 
-def compare(records: Sequence[Record], outcomes: Iterable[Sequence[Outcome]]) -> list[Comparison]:
+def compare(
+    records: Sequence[Record],
+    outcomes: Iterable[Sequence[Outcome]],
+    stretched: Sequence[Sequence[Sequence[Outcome]]] = (),
+) -> list[Comparison]:
     """Our predictions and those in the data set against what was measured.
 
-    ``outcomes``: those of each record, one for each seed.
+    ``outcomes``: those of each record, one for each seed. ``stretched``: the same with shorter,
+    and with longer steps.
     """
     return [
         Comparison(
             record=record,
-            outcome=mean_outcome(by_seed),
+            outcome=median_outcome(by_seed),
             by_seed=by_seed,
+            interval=_interval(record, [by_seed, *others]) if others else {},
             measured=_known(record, record.measured),
             errors=_errors(record, by_seed),
         )
-        for record, by_seed in zip(records, outcomes, strict=True)
+        for record, by_seed, *others in zip(records, outcomes, *stretched, strict=True)
     ]
+
+
+def _interval(
+    record: Record, predictions: Sequence[Sequence[Outcome]]
+) -> dict[str, tuple[float, float]]:
+    """Lowest and highest error by metric."""
+    every = [median_outcome(by_seed).figures for by_seed in predictions]
+    interval = {}
+    for metric, value in _known(record, record.measured).items():
+        errors = [
+            percent(figures.values[metric], value)
+            for figures in every
+            if figures is not None and metric in figures.values
+        ]
+        if len(errors) == len(every):
+            interval[metric] = min(errors), max(errors)
+    return interval
 
 
 def _errors(record: Record, by_seed: Sequence[Outcome]) -> dict[str, dict[str, float]]:
     measured = _known(record, record.measured)
-    own = {OWN: mean_outcome(by_seed)}
+    own = {OWN: median_outcome(by_seed)}
     if len(by_seed) > 1:
         own |= {seed_name(outcome.seed): outcome for outcome in by_seed}
     predictions = {

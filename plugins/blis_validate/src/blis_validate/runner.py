@@ -22,6 +22,7 @@ from blis_validate.scenario import (
     stage_sizes,
     unsupported,
 )
+from blis_validate.stretching import stretched
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +60,7 @@ def run_record(record: Record, prompt_tokens: float, folder: Path, settings: Set
     with tempfile.TemporaryDirectory(prefix="blis-validate-") as name:
         config = configure(record, prompt_tokens, folder, Path(name), settings)
         try:
+            config = stretched(config, settings.stretch)
             results = simulate(config)
         except BlisError as problem:
             return Outcome(id=record.id, seed=seed, reason=str(problem))

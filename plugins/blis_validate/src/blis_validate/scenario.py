@@ -37,6 +37,8 @@ class Settings:
     published_blocks: bool = True
     """Use the number of KV blocks that a server reported, rather than an estimate."""
     seed: int = 42
+    stretch: float = 1.0
+    """Factor on the steps, beside that of the latency model's options."""
 
 
 def unsupported(record: Record) -> str:

@@ -1,8 +1,8 @@
 """One prediction from several simulations that differ in the seed of the arrivals.
 
 A measured run is one draw of random arrivals, and so is a simulated one. Where a batch or a KV
-cache is nearly full, two draws may differ by more than the error of the model; their mean says what
-the model expects.
+cache is nearly full, most draws are alike, and a few see a queue that multiplies the percentiles.
+The prediction for a single run is therefore the median of the draws, figure by figure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from blis_validate.runner import Outcome
 
 
-def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
-    """The mean of simulations of one record; the first reason if one was not simulated.
+def median_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The median of simulations of one record; the first reason if one was not simulated.
 
     Overloaded is what most of them are; ties count as overloaded. Errors of single requests are
     those of the first: where requests are listed, no seed matters.
@@ -31,9 +31,9 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
         return failed or first
     return attrs.evolve(
         first,
-        figures=_mean_figures([o.figures for o in outcomes if o.figures is not None]),
+        figures=_median_figures([o.figures for o in outcomes if o.figures is not None]),
         stages=tuple(
-            _mean_figures(parts) for parts in zip(*(o.stages for o in outcomes), strict=True)
+            _median_figures(parts) for parts in zip(*(o.stages for o in outcomes), strict=True)
         ),
         warnings=tuple(dict.fromkeys(text for o in outcomes for text in o.warnings)),
         prompt_tokens=statistics.fmean(o.prompt_tokens for o in outcomes),
@@ -42,15 +42,15 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _mean_figures(parts: Sequence[Figures]) -> Figures:
-    """Means by metric, over the simulations that have it."""
+def _median_figures(parts: Sequence[Figures]) -> Figures:
+    """Medians by metric, over the simulations that have it."""
     metrics = dict.fromkeys(metric for part in parts for metric in part.values)
     return Figures(
         values={
-            metric: statistics.fmean(p.values[metric] for p in parts if metric in p.values)
+            metric: statistics.median(p.values[metric] for p in parts if metric in p.values)
             for metric in metrics
         },
-        completed=round(statistics.fmean(part.completed for part in parts)),
-        failed=round(statistics.fmean(part.failed for part in parts)),
+        completed=round(statistics.median(part.completed for part in parts)),
+        failed=round(statistics.median(part.failed for part in parts)),
         overloaded=2 * sum(part.overloaded for part in parts) >= len(parts),
     )
