@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import attrs
 
+from blis_core.records import Record
 
-@attrs.frozen(kw_only=True)
-class RunFacts:
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RunFacts(Record):
     """A finished run, as far as the accuracy of its latencies depends on it."""
 
     model: str
@@ -31,8 +33,8 @@ class RunFacts:
     """Largest share of its KV blocks that an instance had in use at once."""
 
 
-@attrs.frozen(kw_only=True)
-class ValidatedRun:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ValidatedRun(Record):
     """A run that was measured on a real server and simulated."""
 
     id: str
@@ -47,8 +49,8 @@ class ValidatedRun:
     """Error of the simulation in per cent by figure, such as ``e2e_mean``."""
 
 
-@attrs.frozen(kw_only=True)
-class StepInterval:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepInterval(Record):
     """How often what was measured lies between simulations with shorter and with longer steps."""
 
     step_percent: float
@@ -59,8 +61,8 @@ class StepInterval:
     """Share of them whose figure, such as ``e2e_mean``, lies within."""
 
 
-@attrs.frozen(kw_only=True)
-class Accuracy:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Accuracy(Record):
     """How far the latencies of a run can be trusted."""
 
     nearest: tuple[ValidatedRun, ...] = ()

@@ -81,7 +81,13 @@ if TYPE_CHECKING:
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
     from blis_core.plugins import configure_plugins
-    from blis_core.results import Results, slo_attainment, slo_attainment_by_class
+    from blis_core.results import (
+        RequestArrays,
+        RequestList,
+        Results,
+        slo_attainment,
+        slo_attainment_by_class,
+    )
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import simulate
     from blis_core.structuring import structure
@@ -154,6 +160,8 @@ __all__ = [
     "Register",
     "ReplayConfig",
     "Request",
+    "RequestArrays",
+    "RequestList",
     "Results",
     "RoutingDecision",
     "RoutingPolicy",
@@ -238,6 +246,8 @@ _ELSEWHERE = {
     "Preset": "catalog.defaults",
     "Register": "hookspecs",
     "ReplayConfig": "config",
+    "RequestArrays": "results",
+    "RequestList": "results",
     "Results": "results",
     "RoutingRecord": "cluster.decisions",
     "RoutingSetup": "cluster.routing",

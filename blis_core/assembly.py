@@ -20,6 +20,7 @@ from blis_core.contracts import KVSetup, LatencyModel, PDDeciderSetup, RoutingPo
 from blis_core.deployment import Deployment
 from blis_core.disaggregation_options import DEFAULT_PREFIX_THRESHOLD
 from blis_core.engine.instance import Instance
+from blis_core.errors import BlisError
 from blis_core.kv.chains import ChainTable
 from blis_core.plugins import get_registry
 from blis_core.policies.choice import Policies
@@ -276,6 +277,10 @@ def _kv_store(config: SimulationConfig) -> str:
     """Name of the KV store, by default ``tiered`` iff there are CPU blocks."""
     cpu_blocks = config.kv_cpu_blocks
     name = config.kv_store or ("tiered" if cpu_blocks else "paged")
+    try:
+        get_registry().get("kv-store", name)
+    except BlisError as problem:
+        raise BlisError(f"--kv-store: {problem}") from None
     if cpu_blocks and config.kv_offload_threshold is not None:
         log.warning("--kv-offload-threshold has no effect: blocks are always mirrored at once")
     if cpu_blocks and name == "paged":

@@ -159,3 +159,6 @@ def blis_register_commands(register: Register) -> None:
     register("calibrate", at + "calibrate:command", summary="Compare a simulation with reality.")
     register("convert", at + "convert:command", summary="Make a workload of something else.")
     register("compose", at + "compose:command", summary="Make one workload out of several.")
+    register("diff", at + "diff:command", summary="Compare two results, figure by figure.")
+    register("doctor", at + "doctor:command", summary="Find out what is wrong with a set-up.")
+    register("completion", at + "completion:command", summary="Complete commands in a shell.")

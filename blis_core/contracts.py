@@ -23,6 +23,7 @@ from blis_core.contracts_workload import Importer as Importer
 from blis_core.contracts_workload import ImportSetup as ImportSetup
 from blis_core.contracts_workload import LengthSampler as LengthSampler
 from blis_core.contracts_workload import LengthSetup as LengthSetup
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +43,8 @@ MAX_INT64 = 2**63 - 1
 # ---------------------------------------------------------------------------------- descriptions
 
 
-@attrs.frozen(kw_only=True)
-class ModelDetails:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelDetails(Record):
     """Figures for models of single kernels, as the config has them; 0 and "" mean absent.
 
     The other backends follow a reference that does not read them (reference quirks 03-3 to 03-5).
@@ -69,8 +70,8 @@ class ModelDetails:
     """Whether the format also holds for the weights of attention."""
 
 
-@attrs.frozen(kw_only=True)
-class ModelDescription:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelDescription(Record):
     """Architecture figures of a language model. Integers unless noted; 0 means absent."""
 
     layers: int = 0
@@ -113,8 +114,8 @@ class ModelDescription:
         return self.layers - self.moe_layers
 
 
-@attrs.frozen(kw_only=True)
-class HardwareDescription:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class HardwareDescription(Record):
     """Figures of one GPU."""
 
     name: str = ""
@@ -290,8 +291,8 @@ class BatchShape(NamedTuple):
     """Sum over the decodes of their progress (prompt plus generated tokens) before this step."""
 
 
-@attrs.frozen(kw_only=True)
-class LatencySetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LatencySetup(Record):
     """What a latency model is built from. ``model`` and ``hardware`` are None only for a backend
     that declares ``analytical = False``."""
 
@@ -318,8 +319,8 @@ class LatencySetup:
     """Steps by which the engine's choice of a batch precedes its execution."""
 
 
-@attrs.frozen(kw_only=True)
-class CoefficientQuery:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CoefficientQuery(Record):
     """What a backend may look its coefficients up by."""
 
     model: str
@@ -509,8 +510,8 @@ class PDDecider(ABC):
         """
 
 
-@attrs.frozen(kw_only=True)
-class PDDeciderSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PDDeciderSetup(Record):
     """What a decider is built from."""
 
     block_size: int
@@ -543,8 +544,8 @@ class Scheduler(ABC):
         """Sort key, smaller is served earlier. Unique and constant while the request waits."""
 
 
-@attrs.frozen
-class PriorityPolicy:
+@attrs.frozen(eq=False, repr=False)
+class PriorityPolicy(Record):
     """Priority of a waiting request as a function of its age: ``sign * 1e-6 * age``.
 
     ``sign`` is 0 (constant), 1 (older first) or -1 (younger first).

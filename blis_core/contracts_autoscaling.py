@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from blis_core.records import Record
+
 
 class Variant(NamedTuple):
     """A kind of instance of a model; variants sort by GPU name, then by degree."""
@@ -47,8 +49,8 @@ class InstanceStatus(NamedTuple):
     """Tokens' worth of KV blocks in use."""
 
 
-@attrs.frozen(kw_only=True)
-class ModelReplicas:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelReplicas(Record):
     """The instances that serve one model."""
 
     model: str
@@ -56,8 +58,8 @@ class ModelReplicas:
     """In order of construction."""
 
 
-@attrs.frozen(kw_only=True)
-class VariantCapacity:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class VariantCapacity(Record):
     """What the instances of one variant offer and are asked for, in KV tokens."""
 
     variant: Variant
@@ -68,8 +70,8 @@ class VariantCapacity:
     cost_per_hour: float
 
 
-@attrs.frozen(kw_only=True)
-class CapacityAnalysis:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CapacityAnalysis(Record):
     """What one model needs, in KV tokens. At most one of ``required`` and ``spare`` is above 0."""
 
     model: str
@@ -118,8 +120,8 @@ class ScalableCluster(ABC):
         """
 
 
-@attrs.frozen(kw_only=True)
-class ScalingSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ScalingSetup(Record):
     """What a stage of the autoscaler is built from."""
 
     kv_cache_threshold: float = 0.8

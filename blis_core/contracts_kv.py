@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from blis_core.records import Record
+
 if TYPE_CHECKING:
     from blis_core.contracts import TokenArray
     from blis_core.kv.chains import Chain, Segment
 
 
-@attrs.frozen(kw_only=True)
-class KVSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class KVSetup(Record):
     """What a KV store is built from."""
 
     total_blocks: int
@@ -137,6 +139,18 @@ class KVStore(ABC):
     def append(self, seq: KVSequence, position: int) -> bool:
         """Store one generated token at ``position``."""
 
+    @property
+    def counts_only(self) -> bool:
+        """Whether a decode step does no more now than to take a block for those that need one.
+
+        If so, ``take_counted`` does that for several at once.
+        """
+        return False
+
+    def take_counted(self, count: int) -> None:
+        """Take ``count`` free blocks, at least one, for as many decodes, one each."""
+        raise NotImplementedError
+
     @abstractmethod
     def release(self, seq: KVSequence) -> None:
         """Give all blocks of ``seq`` back, the last first."""
@@ -149,8 +163,7 @@ class KVStore(ABC):
         """
         size = self.block_size
         free = self.free_blocks
-        per_cycle = sum(map(len, groups))
-        if per_cycle * (steps // size + 1) <= free:
+        if steps >= size and sum(map(len, groups)) * (steps // size + 1) <= free:
             return steps
         for step in range(steps):
             free -= len(groups[(start + step) % size])

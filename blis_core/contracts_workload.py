@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from blis_core.records import Record
+
 if TYPE_CHECKING:
     from blis_core.rng import GoRand
 
@@ -36,16 +38,16 @@ class LengthSampler(ABC):
         return self.sample(rng, 1)[0]
 
 
-@attrs.frozen(kw_only=True)
-class ArrivalSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ArrivalSetup(Record):
     """What an arrival sampler is built from."""
 
     rate_per_us: float
     cv: float | None = None
 
 
-@attrs.frozen(kw_only=True)
-class LengthSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LengthSetup(Record):
     """What a length sampler is built from."""
 
     params: dict[str, float]
@@ -74,8 +76,8 @@ class ImportedRequest(NamedTuple):
     round_index: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class ImportSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ImportSetup(Record):
     """What an importer is built from."""
 
     options: dict[str, str] = attrs.field(factory=dict)

@@ -6,6 +6,7 @@ is checked before the first event.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -28,11 +29,12 @@ from blis_core.engine.formation import Limits
 from blis_core.errors import BlisError
 from blis_core.latency_options import LatencyProfile, load_profile, parse_options
 from blis_core.plugins import get_registry
+from blis_core.records import Record
 from blis_core.semantics import parse_semantics
 
 
-@attrs.frozen(kw_only=True)
-class Deployment:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Deployment(Record):
     """A resolved configuration."""
 
     model: str
@@ -62,6 +64,9 @@ class Resolver:
         self.config = config
         self._memory = gpu_memory_gib
         path = config.defaults_filepath
+        if path and not Path(path).exists():
+            # the reference does the same without a word
+            log.warning(f"--defaults-filepath: there is no {path}; the built-in defaults are used")
         self.defaults: Defaults = load_defaults(path if path is not None else "defaults.yaml")
         self.model = config.model.lower()
         self.resolution: list[tuple[str, str, str]] = []
@@ -250,7 +255,11 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
         backend = DEFAULT_LATENCY_MODEL if config.alpha_coeffs is None else "blackbox"
         if config.alpha_coeffs is not None:
             resolver.note("latency-model", backend, "coefficients given")
-    factory = registry.factory("latency-model", backend)
+    try:
+        factory = registry.factory("latency-model", backend)
+    except BlisError as problem:
+        where = config.latency_profile if profile is not None else "--latency-model"
+        raise BlisError(f"{where}: {problem}") from None
     options = parse_options(
         factory, backend, config.latency_option, profile, config.latency_profile
     )
@@ -277,6 +286,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
             raise BlisError(
                 f"latency model {backend} needs {' and '.join(missing) or 'a positive --tp'}:"
                 f" the catalogue has no defaults for {resolver.model}"
+                f"{resolver.defaults.near_model(resolver.model)}"
             )
         alpha, beta = resolver.coefficients(factory, backend, gpu, tp, version)
         model_config, description = resolver.describe_model()

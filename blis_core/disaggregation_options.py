@@ -8,6 +8,7 @@ import attrs
 
 from blis_core.errors import BlisError
 from blis_core.option import ValueKind, finite_positive, option
+from blis_core.records import Record
 
 DISAGGREGATION = "Disaggregation"
 DEFAULT_PREFIX_THRESHOLD = 512
@@ -17,7 +18,7 @@ POOL_SETTINGS = ("hardware", "tp", "latency_model", "max_model_len")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class DisaggregationOptions:
+class DisaggregationOptions(Record):
     """Pools for prefill and decode. ``replay`` accepts these options and ignores them."""
 
     prefill_instances: int = option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -19,3 +20,16 @@ class UsageError(BlisError):
     """A mistake in the command line itself, such as an unknown flag or command."""
 
     exit_code: ClassVar[int] = 2
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?`` with the known name that is most like ``name``; "" if none is.
+
+    For the end of a message about a name that does not exist.
+    """
+    import difflib  # errors only
+
+    names = list(known)
+    close = [other for other in names if other.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -12,8 +12,9 @@ from typing import Any
 import attrs
 
 from blis_core import go_text
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.option import OptionSpec, ValueKind, options_of
+from blis_core.records import Record
 
 _PARSERS: Mapping[ValueKind, Callable[[str], Any]] = {
     ValueKind.INT64: go_text.parse_int,
@@ -25,8 +26,8 @@ _PARSERS: Mapping[ValueKind, Callable[[str], Any]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class LatencyProfile:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LatencyProfile(Record):
     """A file for ``--latency-profile``: a backend with its options, and what they are good for."""
 
     latency_model: str = ""
@@ -85,8 +86,8 @@ def _value(specs: Mapping[str, OptionSpec], backend: str, name: str, text: str, 
     """The value of one option, checked."""
     spec = specs.get(name)
     if spec is None:
-        known = ", ".join(specs) or "none"
-        raise BlisError(f"{where}: latency model {backend} has no such option (it has: {known})")
+        known = f"no such option (it has: {', '.join(specs)})" if specs else "no options"
+        raise BlisError(f"{where}: latency model {backend} has {known}{did_you_mean(name, specs)}")
     try:
         value = _PARSERS[spec.kind](text)
     except ValueError as problem:

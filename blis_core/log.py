@@ -1,15 +1,19 @@
 """Log lines on stderr, through structlog.
 
 structlog takes longer to import than a small simulation takes to run, so levels are compared as
-plain integers first and structlog is imported when the first line is really written.
+plain integers first, and structlog is imported only for lines that need it: on a terminal, with
+values, or in an application that has imported it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 
 LEVELS: Final = {
     "trace": 5,
@@ -32,7 +36,10 @@ def set_level(name: str) -> None:
     try:
         _threshold = LEVELS[name.lower()]
     except KeyError:
-        raise BlisError(f"unknown log level {name!r} (choose from {', '.join(LEVELS)})") from None
+        hint = did_you_mean(name, LEVELS)
+        raise BlisError(
+            f"unknown log level {name!r}{hint} (--log: choose from {', '.join(LEVELS)})"
+        ) from None
 
 
 set_log_level = set_level
@@ -47,25 +54,55 @@ def enabled(name: str) -> bool:
 def debug(event: str, **values: Any) -> None:
     """Log what helps to understand the simulator itself."""
     if _threshold <= 10:
-        _logger().debug(event, **values)
+        _write("debug", event, values)
 
 
 def info(event: str, **values: Any) -> None:
     """Log progress, and where a resolved value came from."""
     if _threshold <= 20:
-        _logger().info(event, **values)
+        _write("info", event, values)
 
 
 def warning(event: str, **values: Any) -> None:
     """Log something that the user probably did not intend."""
+    keep(event)
     if _threshold <= 30:
-        _logger().warning(event, **values)
+        _write("warning", event, values)
 
 
 def error(event: str, **values: Any) -> None:
     """Log a failure that does not end the run."""
     if _threshold <= 40:
-        _logger().error(event, **values)
+        _write("error", event, values)
+
+
+_kept: ContextVar[list[str] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """The texts of all warnings meanwhile, also of those below the level that is shown."""
+    texts: list[str] = []
+    token = _kept.set(texts)
+    try:
+        yield texts
+    finally:
+        _kept.reset(token)
+
+
+def keep(event: str) -> None:
+    """Add a text to what is being collected, without showing it."""
+    texts = _kept.get()
+    if texts is not None:
+        texts.append(event)
+
+
+def _write(level: str, event: str, values: dict[str, Any]) -> None:
+    if not values and "structlog" not in sys.modules and not sys.stderr.isatty():
+        # nobody can have configured structlog, whose line would be this one
+        print(f"[{level}] {event}", file=sys.stderr, flush=True)
+        return
+    getattr(_logger(), level)(event, **values)
 
 
 def _logger() -> Any:

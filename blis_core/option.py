@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 _KEY = "option"
 
@@ -36,8 +37,8 @@ class ValueKind(Enum):
         return self in (ValueKind.INT64, ValueKind.INT)
 
 
-@attrs.frozen(kw_only=True)
-class OptionSpec:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OptionSpec(Record):
     """One option: its flag, how its value is read, what it means and what is allowed."""
 
     name: str
@@ -107,7 +108,8 @@ class OptionSpec:
     def error(self, value: Any, rule: str = "") -> BlisError:
         """The error for a value outside the allowed range (or against another ``rule``)."""
         shown = repr(value) if isinstance(value, str) else f"{value}"
-        return BlisError(f"{self.flag}: must be {rule or self.range_text}, got {shown}")
+        hint = did_you_mean(value, self.choices) if isinstance(value, str) else ""
+        return BlisError(f"{self.flag}: must be {rule or self.range_text}, got {shown}{hint}")
 
 
 def _is_number(value: Any) -> bool:

@@ -140,6 +140,11 @@ def _load(settings: _Settings) -> Registry:
 
     manager = pluggy.PluginManager("blis")
     manager.add_hookspecs(hookspecs)
+    registry.absent = sorted(
+        name
+        for name in settings.disabled
+        if not any(_matches(candidate.origin, frozenset({name})) for candidate in candidates)
+    )
     for candidate in candidates:
         if _matches(candidate.origin, settings.disabled):
             registry.skip(candidate.origin)

@@ -21,13 +21,14 @@ from blis_core.deployment import Deployment, Resolver, resolve
 from blis_core.disaggregation_options import POOL_SETTINGS, POOLS
 from blis_core.errors import BlisError
 from blis_core.plugins import get_registry
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.policies.bundle import PoolSection, PoolsSection
 
 
-@attrs.frozen(kw_only=True)
-class PoolDeployments:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PoolDeployments(Record):
     """Both pools, resolved."""
 
     prefill: Deployment

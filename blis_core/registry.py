@@ -87,6 +87,7 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     **{("scorer", name): "blis-routing" for name in _SCORERS.split()},
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
+    ("command", "serve"): "blis-observe",
     ("command", "fit"): "blis-validate",
     ("command", "validate"): "blis-validate",
 }
@@ -190,6 +191,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.plugins: list[PluginRecord] = []
+        self.absent: list[str] = []
+        """Names that were to be left out, and that no plugin has."""
         self._extensions: dict[Kind, dict[str, Extension]] = {kind: {} for kind in KINDS}
         self._resolved: dict[tuple[Kind, str], Callable[..., Any]] = {}
 
@@ -346,13 +349,15 @@ _warned: set[tuple[str, str]] = set()
 
 def _warn_deprecated(extension: Extension) -> None:
     key = (extension.kind, extension.name)
-    if key not in _warned:
-        _warned.add(key)
-        log.warning(
-            f"{extension.kind.replace('-', ' ')} {extension.name!r} is deprecated, "
-            f"use {extension.deprecated!r} instead",
-            distribution=extension.origin.distribution or extension.origin.plugin,
-        )
+    text = (
+        f"{extension.kind.replace('-', ' ')} {extension.name!r} is deprecated, "
+        f"use {extension.deprecated!r} instead"
+    )
+    if key in _warned:
+        log.keep(text)  # the results of every run say so, the log once
+        return
+    _warned.add(key)
+    log.warning(text, distribution=extension.origin.distribution or extension.origin.plugin)
 
 
 def forget_warnings() -> None:

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from blis_core import log
 from blis_core.assembly import assemble, num_instances
-from blis_core.catalog.defaults import load_defaults
-from blis_core.config import (
-    DEFAULT_NUM_REQUESTS,
-    DEFAULT_RATE,
-    DEFAULT_SEED,
-    DEFAULT_TIMEOUT_S,
-)
-from blis_core.contracts import MAX_INT64, LatencyModel, Request
+from blis_core.contracts import LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
+from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
 from blis_core.policies.choice import Policies, resolve_policies
+from blis_core.policies.no_effect import idle_options
 from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.fitness import parse_fitness_weights
-from blis_core.workload.flags import FlagWorkload, LengthBounds, prepare_flags
+from blis_core.results.trust import Situation
 from blis_core.workload.generated import GeneratedWorkload
 
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
-    from blis_core.catalog.defaults import Preset
+    from blis_core.cluster.simulation import Cluster
     from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
+    from blis_core.workload.spec import WorkloadSpec
+
+
+class Watcher(Protocol):
+    """Shows how far a run is."""
+
+    def watching(
+        self, cluster: Cluster, requests: Iterable[Request], expected: int, horizon: int
+    ) -> AbstractContextManager[Iterable[Request]]:
+        """Watch ``cluster`` meanwhile; gives what is to be simulated instead of ``requests``.
+
+        ``expected`` is their number, 0 = not known.
+        """
 
 
 def simulate(
@@ -43,6 +51,7 @@ def simulate(
     /,
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
+    spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
     **options: Any,
 ) -> Results:
@@ -52,7 +61,8 @@ def simulate(
     (``trace_header`` makes it a replay). Raises :class:`blis_core.errors.BlisError` for anything
     that the command line would refuse.
 
-    ``policy`` is the content of a policy file, instead of ``policy_config``.
+    ``policy`` is the content of a policy file, instead of ``policy_config``; ``spec`` is that of a
+    workload file, instead of ``workload_spec`` (not with a replay).
 
     ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``, and
     every tick of an autoscaler into ``Results.fleet``; it implies ``trace_level="decisions"``.
@@ -60,40 +70,76 @@ def simulate(
     from blis_core.config import ReplayConfig, RunConfig
 
     if config is None:
-        config = (ReplayConfig if "trace_header" in options else RunConfig)(**options)
+        kind = ReplayConfig if "trace_header" in options else RunConfig
+        _check_names(kind, options)
+        config = kind(**options)
+    elif options:
+        raise BlisError(
+            f"simulate: {', '.join(options)} beside a configuration; attrs.evolve(config, ...)"
+            " changes one"
+        )
     if keep_decisions:
         config = attrs.evolve(config, trace_level="decisions")
+    if spec is not None:
+        _check_spec_alone(config)
     config.check()
     if isinstance(config, ReplayConfig):
         return run_replay(config, policy=policy, keep_decisions=keep_decisions)
     assert isinstance(config, RunConfig)
-    return run_simulation(config, policy=policy, keep_decisions=keep_decisions)
+    return run_simulation(config, policy=policy, spec=spec, keep_decisions=keep_decisions)
+
+
+def _check_spec_alone(config: SimulationConfig) -> None:
+    """BlisError if ``config`` says in another way where the requests come from."""
+    if config.replays:
+        raise BlisError("spec: a replay takes its requests from the trace; leave it out")
+    for name in ("workload_spec", "concurrency"):
+        if getattr(config, name):
+            raise BlisError(f"spec: excludes {name}; give one of them")
+
+
+def _check_names(kind: type, options: Mapping[str, Any]) -> None:
+    """BlisError for an option that ``kind`` does not have."""
+    known = [field.name for field in attrs.fields(kind)]
+    for name in options:
+        if name not in known:
+            raise BlisError(
+                f"simulate: {kind.__name__} has no option {name}{did_you_mean(name, known)}"
+            )
 
 
 def run_simulation(
     config: RunConfig,
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
+    spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
+    watcher: Watcher | None = None,
 ) -> Results:
     """``blis run`` for a configuration that has been checked."""
-    fitness_weights = parse_fitness_weights(config.fitness_weights)
-    policies = _policies(config, policy)
-    deployment = resolve(config)
-    pools = resolve_pools(config, deployment, policies.pools)
-    workload, seed, horizon = generate_workload(config)
-    return _simulate(
-        config,
-        deployment,
-        policies,
-        workload,
-        horizon,
-        seed,
-        pools=pools,
-        fitness_weights=fitness_weights,
-        keep_requests=bool(config.trace_output),
-        keep_decisions=keep_decisions,
-    )
+    with log.collected() as said:
+        fitness_weights = parse_fitness_weights(config.fitness_weights)
+        policies = _policies(config, policy)
+        deployment = resolve(config)
+        pools = resolve_pools(config, deployment, policies.pools)
+        workload, seed, horizon, expected = generate_workload(config, spec)
+        results = _simulate(
+            config,
+            deployment,
+            policies,
+            workload,
+            horizon,
+            seed,
+            pools=pools,
+            fitness_weights=fitness_weights,
+            rate=asked_rate(config) if spec is None else 0.0,
+            keep_requests=bool(config.trace_output),
+            keep_decisions=keep_decisions,
+            watcher=watcher,
+            expected=expected,
+        )
+    _add_warnings(results, said, deployment.backend)
+    return results
 
 
 def run_replay(
@@ -101,127 +147,54 @@ def run_replay(
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     keep_decisions: bool = False,
+    watcher: Watcher | None = None,
 ) -> Results:
     """``blis replay`` for a configuration that has been checked."""
-    seed = _simulator_seed(config)
-    if config.fitness_weights:
-        log.warning("--fitness-weights has no effect on replay")
-    if config.disaggregated or config.pd_transfer_contention:
-        log.warning("replay runs all requests in one piece: the options of pools have no effect")
-    policies = _policies(config, policy)
-    workload, horizon = replay_workload(config)
-    deployment = resolve(config)
-    requests = list(workload.requests)
-    # the cluster takes requests in order of arrival, equal ones as they stand here
-    results = _simulate(
-        config,
-        deployment,
-        policies,
-        attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
-        horizon,
-        seed,
-        keep_requests=False,
-        keep_decisions=keep_decisions,
-    )
+    with log.collected() as said:
+        seed = simulator_seed(config)
+        if config.fitness_weights:
+            log.warning("--fitness-weights has no effect on replay")
+        if config.disaggregated or config.pd_transfer_contention:
+            log.warning(
+                "replay runs all requests in one piece: the options of pools have no effect"
+            )
+        policies = _policies(config, policy)
+        workload, horizon = replay_workload(config)
+        deployment = resolve(config)
+        requests = list(workload.requests)
+        # the cluster takes requests in order of arrival, equal ones as they stand here
+        results = _simulate(
+            config,
+            deployment,
+            policies,
+            attrs.evolve(workload, requests=sorted(requests, key=lambda r: r.arrival)),
+            horizon,
+            seed,
+            keep_requests=False,
+            keep_decisions=keep_decisions,
+            watcher=watcher,
+            expected=0 if workload.follow_ups or workload.sessions else len(requests),
+        )
+    _add_warnings(results, said, deployment.backend)
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
     return results
-
-
-def replay_workload(config: ReplayConfig) -> tuple[GeneratedWorkload, int]:
-    """What ``blis replay`` injects, in the order of its trace export, and the horizon in us."""
-    seed = _simulator_seed(config)
-    if config.session_mode == "closed-loop":
-        from blis_core.trace.closed_loop import load_closed_loop, think_times
-
-        source = think_times(config.think_time_ms, config.think_time_dist)
-        return load_closed_loop(
-            config.trace_header, config.trace_data, seed, source, config.horizon
-        )
-    from blis_core.trace.replay import load_replay, replay_horizon
-
-    requests = load_replay(config.trace_header, config.trace_data, seed)
-    horizon = replay_horizon(requests) if config.horizon is None else config.horizon
-    return GeneratedWorkload(requests=requests, streamed=False), horizon
-
-
-def generate_workload(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
-    """What ``blis run`` simulates, the seed of the workload and the horizon in us."""
-    if config.workload_spec:
-        return _workload_of_file(config)
-    seed = _simulator_seed(config)
-    horizon = MAX_INT64 if config.horizon is None else config.horizon
-    return prepare_flags(_workload_of_flags(config, seed, horizon)), seed, horizon
-
-
-def _workload_of_file(config: RunConfig) -> tuple[GeneratedWorkload, int, int]:
-    """A workload file; given flags win over its seed, horizon, number and timeouts."""
-    from blis_core.workload.pipeline import prepare
-    from blis_core.workload.spec import load_spec
-
-    spec = load_spec(config.workload_spec)
-    if config.seed is not None:
-        spec = attrs.evolve(spec, seed=config.seed)
-    horizon = spec.horizon if spec.horizon > 0 else MAX_INT64
-    if config.horizon is not None:
-        horizon = config.horizon
-    workload = prepare(
-        spec,
-        horizon=horizon,
-        max_requests=spec.num_requests if config.num_requests is None else config.num_requests,
-        timeout_us=None if config.timeout is None else max(0, config.timeout) * 1_000_000,
-    )
-    return workload, spec.seed, horizon
-
-
-def _workload_of_flags(config: RunConfig, seed: int, horizon: int) -> FlagWorkload:
-    if config.workload == "distribution" or config.concurrency:
-        source: RunConfig | Preset = config
-    else:
-        source = load_defaults(config.defaults_filepath or "defaults.yaml").preset(config.workload)
-    implied = 0 if config.concurrency else DEFAULT_NUM_REQUESTS
-    timeout = DEFAULT_TIMEOUT_S if config.timeout is None else config.timeout
-    return FlagWorkload(
-        rate=DEFAULT_RATE if config.rate is None else config.rate,
-        num_requests=implied if config.num_requests is None else config.num_requests,
-        seed=seed,
-        horizon=horizon,
-        prefix_tokens=source.prefix_tokens,
-        prompt=LengthBounds(
-            source.prompt_tokens,
-            source.prompt_tokens_stdev,
-            source.prompt_tokens_min,
-            source.prompt_tokens_max,
-        ),
-        output=LengthBounds(
-            source.output_tokens,
-            source.output_tokens_stdev,
-            source.output_tokens_min,
-            source.output_tokens_max,
-        ),
-        timeout_us=max(0, timeout) * 1_000_000,
-        concurrency=config.concurrency,
-        think_time_us=config.think_time_ms * 1000,
-    )
-
-
-def _simulator_seed(config: SimulationConfig) -> int:
-    """Seed of everything but the workload of a file: the flag's, never the file's."""
-    return DEFAULT_SEED if config.seed is None else config.seed
 
 
 def _policies(
     config: SimulationConfig, policy: Mapping[str, Any] | PolicyBundle | None = None
 ) -> Policies:
     """The policies of the options, and of the policy file or its equivalent in Python."""
+    path = config.policy_config
+    if policy is None and not path:
+        return resolve_policies(config)
     from blis_core.policies.bundle import load_bundle, make_bundle
 
-    path = config.policy_config
-    if policy is not None:
-        if path:
-            raise BlisError("policy: excludes policy_config; give one of them")
-        return resolve_policies(config, make_bundle(policy, "policy"))
-    return resolve_policies(config, load_bundle(path) if path else None)
+    if policy is None:
+        return resolve_policies(config, load_bundle(path))
+    if path:
+        raise BlisError("policy: excludes policy_config; give one of them")
+    return resolve_policies(config, make_bundle(policy, "policy"))
 
 
 def _simulate(
@@ -234,8 +207,11 @@ def _simulate(
     *,
     pools: PoolDeployments | None = None,
     fitness_weights: Mapping[str, float] | None = None,
+    rate: float = 0.0,
     keep_requests: bool,
     keep_decisions: bool,
+    watcher: Watcher | None = None,
+    expected: int = 0,
 ) -> Results:
     for warning in workload.warnings:
         log.warning(warning)
@@ -244,21 +220,24 @@ def _simulate(
         deployment,
         policies,
         horizon,
-        _simulator_seed(config),
+        simulator_seed(config),
         pools=pools,
         keep_decisions=keep_decisions,
     )
     requests = workload.requests
     generated: list[Request] = []
-    if keep_requests:
-        requests = generated = list(requests)
     sessions = None
     follow_ups = workload.follow_ups
     if workload.sessions:
         from blis_core.workload.sessions import SessionManager
 
         follow_ups = sessions = SessionManager(workload.sessions, workload.follow_up_budget)
-    with _collector_off():
+    with ExitStack() as stack:
+        if watcher is not None:
+            requests = stack.enter_context(watcher.watching(cluster, requests, expected, horizon))
+        if keep_requests:
+            requests = generated = list(requests)
+        stack.enter_context(_collector_off())
         if follow_ups is None:
             cluster.run(requests)
         else:
@@ -273,9 +252,10 @@ def _simulate(
     if keep_requests:
         generated = generated + outcome.follow_ups
     finished = [instance.finish() for instance in cluster.instances]
+    instances = num_instances(config, policies)
     return build_results(
         finished,
-        several=num_instances(config, policies) > 1,
+        several=instances > 1,
         priority_policy=policies.priority.name,
         shed_by_class=outcome.rejected_by_class,
         rejected_admission=outcome.rejected,
@@ -297,6 +277,39 @@ def _simulate(
         ),
         accuracy=_accuracy(deployment, [i.latency for i in cluster.instances], finished),
         config=config,
+        situation=_situation(config, deployment, policies, horizon, instances, rate),
+    )
+
+
+def _add_warnings(results: Results, said: Sequence[str], backend: str) -> None:
+    """Put what was warned of before the latency model's warnings, which are among it."""
+    theirs = {f"latency model {backend}: {text}" for text in results.warnings}
+    results.warnings[:0] = [text for text in dict.fromkeys(said) if text not in theirs]
+
+
+def _situation(
+    config: SimulationConfig,
+    deployment: Deployment,
+    policies: Policies,
+    horizon: int,
+    instances: int,
+    rate: float,
+) -> Situation:
+    """What a run is like beside its figures, for those who doubt them."""
+    return Situation(
+        horizon=horizon,
+        horizon_given=not (config.replays and config.horizon is None),
+        total_blocks=deployment.total_blocks,
+        block_size=deployment.block_size,
+        max_model_len=deployment.limits.max_model_len,
+        rate=rate,
+        recorded=config.replays,
+        scorers=(
+            tuple(name for name, _ in policies.scorers)
+            if config.routing_scorers or config.policy_config
+            else ()
+        ),
+        idle_options=tuple(idle_options(config, policies, instances)),
     )
 
 

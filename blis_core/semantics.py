@@ -11,10 +11,11 @@ from typing import Final
 import attrs
 
 from blis_core.errors import UsageError
+from blis_core.records import Record
 
 
-@attrs.frozen(kw_only=True)
-class Semantics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Semantics(Record):
     """Which rules hold. Without any, the engine does as the reference does."""
 
     schedule_lag: bool = False

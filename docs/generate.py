@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, get_args
 import attrs
 import click
 
-from blis_core import api, hookspecs, plugins, testing
+from blis_core import api, hookspecs, log, plugins, testing
 from blis_core.catalog.bundled import bundled
 from blis_core.catalog.defaults import load_defaults
 from blis_core.catalog.hardware import bundled_gpus
@@ -325,7 +325,7 @@ def _public(name: str, home: ModuleType) -> str:
     source = inspect.getsource(home)
     for node, doc in _documented(ast.parse(source).body):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            bases = [base for base in map(ast.unparse, node.bases) if base != "ABC"]
+            bases = [b for b in map(ast.unparse, node.bases) if b not in ("ABC", "Record")]
             note = f"Subclass of {code(bases[0])}. " if bases else ""
             return f"{heading}{note}{_inline(doc)}\n{_members(node, source)}"
         if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -1033,6 +1033,7 @@ def outdated() -> Iterator[tuple[Path, str]]:
 
 def main() -> int:
     """Write, or check."""
+    log.set_level("error")  # the defaults file that is not there is meant not to be
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say what is out of date")
     check = parser.parse_args().check

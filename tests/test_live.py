@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blis_core.api import BlisError, LiveInstance, LiveRequest, Request, RunConfig, simulate
-from blis_core.run import generate_workload
+from blis_core.planning import generate_workload
 
 SMALL = {"model": "qwen/qwen3-14b", "latency_model": "trained-physics", "num_requests": 60}
 
@@ -23,7 +23,7 @@ def play(
     """Submit the workload of ``config`` when it arrives; time goes in steps of ``delay`` us, or
     from change to change."""
     live = LiveInstance(config)
-    workload, _, _ = generate_workload(config)
+    workload = generate_workload(config).workload
     requests = list(workload.requests)
     submitted: list[LiveRequest] = []
     while True:

@@ -20,14 +20,15 @@ from blis_core.contracts_autoscaling import (
     ScalingEngine,
     Variant,
 )
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.cluster.elastic import ElasticFleet
     from blis_core.rng import PartitionedRandom
 
 
-@attrs.frozen(kw_only=True)
-class Stages:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Stages(Record):
     """What decides and acts."""
 
     collector: ScalingCollector
@@ -36,8 +37,8 @@ class Stages:
     actuator: ScalingActuator
 
 
-@attrs.frozen(kw_only=True)
-class ScalingTick:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ScalingTick(Record):
     """One look of the autoscaler at the cluster."""
 
     time: int

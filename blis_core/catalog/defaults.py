@@ -12,13 +12,14 @@ from typing import Any, Final
 import attrs
 
 from blis_core.catalog.bundled import bundled
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 DEFAULT_PATH: Final = "defaults.yaml"
 
 
-@attrs.frozen(kw_only=True)
-class ModelDefaults:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelDefaults(Record):
     """What a run uses for a model when the command line says nothing; empty or 0 = not known."""
 
     gpu: str = attrs.field(default="", metadata={"key": "GPU"})
@@ -29,8 +30,8 @@ class ModelDefaults:
     """HuggingFace repository of the model's config."""
 
 
-@attrs.frozen(kw_only=True)
-class Preset:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Preset(Record):
     """A workload preset: normally distributed lengths in tokens."""
 
     prefix_tokens: int = 0
@@ -44,13 +45,13 @@ class Preset:
     output_tokens_max: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class _Coefficients:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Coefficients(Record):
     alpha_coeffs: list[float] = attrs.field(factory=list)
     beta_coeffs: list[float] = attrs.field(factory=list)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Row(_Coefficients):
     """Blackbox coefficients of one model, GPU, TP and version."""
 
@@ -61,8 +62,8 @@ class _Row(_Coefficients):
     best_loss: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class _File:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _File(Record):
     """Keys of a defaults file."""
 
     version: str = ""
@@ -105,6 +106,15 @@ class Defaults:
             hf_repo=row.get("hf_repo", ""),
         )
 
+    def near_model(self, name: str) -> str:
+        """``; did you mean ...?`` for a model that has no defaults; "" if no name is like it."""
+        if self._contents is not None:
+            known = list(self._contents.defaults)
+        else:
+            known = list(bundled("models_defaults")["models"])
+        short = [other for other in known if other.partition("/")[2] == name.lower()]
+        return did_you_mean(short[0] if short else name, known)
+
     def preset(self, name: str, flag: str = "--workload") -> Preset:
         """The workload preset of this name; BlisError listing the names if there is none.
 
@@ -113,7 +123,10 @@ class Defaults:
         presets = _bundled_presets() if self._contents is None else self._contents.workloads
         if name not in presets:
             known = ", ".join(sorted(presets)) or "none"
-            raise BlisError(f"unknown workload preset {name!r} (known: {known}); mend {flag}")
+            raise BlisError(
+                f"{flag}: unknown workload preset {name!r}{did_you_mean(name, presets)} (known:"
+                f" {known})"
+            )
         return presets[name]
 
     def preset_names(self) -> list[str]:

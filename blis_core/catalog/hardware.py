@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from blis_core.catalog.bundled import bundled
 from blis_core.contracts import HardwareDescription
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 
 FILE_NAME: Final = "hardware_config.json"
 """Looked for beside the defaults file."""
@@ -54,7 +54,8 @@ def find_gpu(
     if name not in gpus:
         known = ", ".join(sorted(gpus)) or "none"
         raise BlisError(
-            f"unknown GPU {name!r} (known: {known}); mend --hardware or add it to --hardware-config"
+            f"unknown GPU {name!r}{did_you_mean(name, gpus)} (known: {known}); mend --hardware or"
+            " add it to --hardware-config"
         )
     return gpus[name]
 
@@ -71,7 +72,9 @@ def read_gpus(path: Path) -> dict[str, HardwareDescription]:
             f"cannot read GPU figures {path}: {problem.strerror or problem}; mend --hardware-config"
         ) from None
     except ValueError as problem:  # JSON and UTF-8 errors
-        raise BlisError(f"GPU figures {path} are not valid JSON: {problem}") from None
+        raise BlisError(
+            f"GPU figures {path} are not valid JSON: {problem}; mend --hardware-config"
+        ) from None
     if not isinstance(contents, dict):
         raise BlisError(f"GPU figures {path} must be a JSON object: GPU name -> figures")
     return {name: _gpu(name, figures, path) for name, figures in contents.items()}

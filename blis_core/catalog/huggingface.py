@@ -18,6 +18,7 @@ from blis_core.catalog.json_fields import number as _number
 from blis_core.catalog.json_fields import text as _text
 from blis_core.contracts import ModelDescription
 from blis_core.errors import BlisError
+from blis_core.records import Record
 
 Config = dict[str, Any]
 
@@ -40,8 +41,8 @@ _FP8_IN_NAME = re.compile(r"(?:^|[.\-_/])fp8(?=$|[.\-_])", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-@attrs.frozen(kw_only=True)
-class KVParameters:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class KVParameters(Record):
     """What the KV capacity needs beyond the model description. Sizes in elements, 0 = absent."""
 
     moe: bool = False

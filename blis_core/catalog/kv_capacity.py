@@ -74,7 +74,7 @@ def total_blocks(
     per_block = int(per_token * block_size)
     if per_block <= 0:
         raise BlisError(f"KV capacity: a block of {block_size} tokens has no bytes; {_WAY_OUT}")
-    weights = int(float(_parameters(model, parameters)) * model.effective_weight_bytes)
+    weights = weight_bytes(model, parameters)
     available = hardware.memory_gib * utilization * tp
     activations = 8.0 if parameters.moe else 5.5
     overhead = weights / GIB + activations + (0.15 if tp == 1 else 0.6) * tp
@@ -90,6 +90,11 @@ def total_blocks(
             f"raise --tp or {_WAY_OUT}"
         )
     return blocks
+
+
+def weight_bytes(model: ModelDescription, parameters: KVParameters) -> int:
+    """Bytes of all weights, as far as the config tells; the model must have attention heads."""
+    return int(float(_parameters(model, parameters)) * model.effective_weight_bytes)
 
 
 def _check(

@@ -12,7 +12,8 @@ import attrs
 from blis_core import log
 from blis_core.catalog.bundled import bundled
 from blis_core.catalog.huggingface import Config, decode_config, is_suitable
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
+from blis_core.records import Record
 
 HUB_TIMEOUT_S: Final = 30
 _REPO = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
@@ -43,8 +44,8 @@ _HF_MOE_KEYS: Final = {
 """HuggingFace keys of the fields of ``data/models.json``."""
 
 
-@attrs.frozen
-class FoundConfig:
+@attrs.frozen(eq=False, repr=False)
+class FoundConfig(Record):
     """A model's config and where it came from."""
 
     config: Config
@@ -152,7 +153,9 @@ def _download(model: str, repo: str) -> Config:
 
     The library also finds the access token (``HF_TOKEN``) and follows redirects safely.
     """
-    missing = f"no config for model {model!r}: it is not in the catalogue"
+    near = did_you_mean(short_name(model), bundled_names())
+    hint = f" ({near.removeprefix('; ')})" if near else ""
+    missing = f"no config for model {model!r}: it is not in the catalogue{hint}"
     if not _REPO.fullmatch(repo):
         raise BlisError(
             f"{missing}, and {repo!r} is no hub repository (owner/name); give --model-config-folder"

@@ -8,12 +8,13 @@ from blis_core import log
 from blis_core.cli.options import ConfigCommand
 from blis_core.cli.report import check_outputs, require
 from blis_core.option import ValueKind, option
+from blis_core.records import Record
 
 INPUT, NETWORK = "Files", "What is compared"
 
 
-@attrs.frozen(kw_only=True)
-class CalibrateOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CalibrateOptions(Record):
     """Options of the command."""
 
     trace_header: str = option(ValueKind.TEXT, INPUT, "", "Header (YAML) of the trace (required).")

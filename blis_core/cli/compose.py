@@ -9,10 +9,11 @@ from blis_core.cli.options import ConfigCommand
 from blis_core.cli.report import print_text
 from blis_core.errors import BlisError
 from blis_core.option import ValueKind, option
+from blis_core.records import Record
 
 
-@attrs.frozen(kw_only=True)
-class ComposeOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ComposeOptions(Record):
     """Options of the command."""
 
     from_: tuple[str, ...] = option(

@@ -12,12 +12,13 @@ from blis_core.cli.options import ConfigCommand
 from blis_core.cli.report import print_text, require
 from blis_core.errors import BlisError
 from blis_core.option import ValueKind, finite_positive, option
+from blis_core.records import Record
 
 SOURCE = "Source"
 
 
-@attrs.frozen(kw_only=True)
-class PresetOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PresetOptions(Record):
     """Options of ``convert preset``."""
 
     name: str = option(ValueKind.TEXT, SOURCE, "", "Name of a preset, such as chatbot (required).")
@@ -45,8 +46,8 @@ def convert_preset(options: PresetOptions) -> None:
     print_text(spec_text(from_preset(options.name, preset, options.rate, options.num_requests)))
 
 
-@attrs.frozen(kw_only=True)
-class ServegenOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ServegenOptions(Record):
     """Options of ``convert servegen``."""
 
     path: str = option(ValueKind.TEXT, SOURCE, "", "Folder of ServeGen data (required).")
@@ -63,8 +64,8 @@ def convert_servegen(options: ServegenOptions) -> None:
     print_text(spec_text(from_servegen(options.path)))
 
 
-@attrs.frozen(kw_only=True)
-class InferencePerfOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InferencePerfOptions(Record):
     """Options of ``convert inference-perf``."""
 
     spec: str = option(

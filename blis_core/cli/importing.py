@@ -13,12 +13,13 @@ from blis_core.cli.report import check_outputs, print_text, require, trace_files
 from blis_core.cli.values import TEXT
 from blis_core.errors import BlisError
 from blis_core.option import ValueKind, finite_positive, option, options_of
+from blis_core.records import Record
 
 SOURCE, OUTPUT = "Source", "Output"
 
 
-@attrs.frozen(kw_only=True)
-class ImportOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ImportOptions(Record):
     """Options of every importer."""
 
     file: str = option(ValueKind.TEXT, SOURCE, "", "What to read (required).")

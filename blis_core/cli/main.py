@@ -46,6 +46,17 @@ class _Commands(click.Group):
             raise BlisError(f"{registry.get('command', cmd_name)} is not a click command")
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Options and commands, importing none of them."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(entry.name, help=entry.summary)
+            for entry in plugins.get_registry().entries("command")
+            if entry.name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands with the summaries they were registered with, importing none of them."""
         rows = [(entry.name, entry.summary) for entry in plugins.get_registry().entries("command")]
@@ -195,12 +206,17 @@ def _value(option: str, argument: str, remaining: Any) -> str:
 
 def _report_problems() -> None:
     """One line on stderr for each plugin that could not be used."""
-    problems = plugins.get_registry().problems
-    if problems:
+    registry = plugins.get_registry()
+    texts = [str(problem) for problem in registry.problems]
+    texts += [
+        f"there is no plugin {name} to leave out; blis --list-plugins shows all"
+        for name in registry.absent
+    ]
+    if texts:
         from blis_core import log
 
-        for problem in problems:
-            log.warning(str(problem))
+        for text in texts:
+            log.warning(text)
 
 
 def _report(error: Exception, scanned: _Globals) -> int:
@@ -218,6 +234,8 @@ def _report(error: Exception, scanned: _Globals) -> int:
             hint = f"Try '{_command_path(error, scanned.rest)} --help' for help."
     elif isinstance(error, OSError) and error.filename is not None:
         message = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        message = f"cannot write standard output: {error.strerror}"
     else:
         detail = f"{type(error).__name__}: {error}"
         message = f"internal error: {detail} (--debug shows the traceback)"

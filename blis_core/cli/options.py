@@ -8,13 +8,19 @@ occurrence wins, lists collect, surplus arguments are ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
+from blis_core import log
 from blis_core.cli.values import BOOL, FLOATS, TYPES
 from blis_core.config import SECTIONS
 from blis_core.option import OptionSpec, ValueKind, options_of
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem as _Item
+
+    CompletionItem = _Item[Any]
 
 _COLUMN = 30
 """Width of the column of flags in help."""
@@ -54,6 +60,19 @@ class ConfigOption(click.Option):
         default = f" [{implied}]" if implied not in ("", ()) else ""
         return f"{spec.flag} {form}".rstrip(), spec.help + default
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Values that may follow, for the completion of a shell."""
+        from click.shell_completion import CompletionItem
+
+        from blis_core.cli.completion import candidates, starting_with
+
+        if self.spec.kind is ValueKind.BOOL:  # takes no value, so another option follows
+            return ctx.command.shell_complete(ctx, incomplete)
+        names = candidates(self.spec)
+        if names is None:
+            return [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(name) for name in starting_with(incomplete, names)]
+
 
 class PflagCommand(click.Command):
     """A click command that reads its arguments by the rules of pflag."""
@@ -74,7 +93,18 @@ class PflagCommand(click.Command):
         plain = reader.canonical()
         if any(isinstance(param, click.Argument) for param in self.params):
             plain += ["--", *reader.arguments]
-        return super().parse_args(ctx, plain)
+        rest = super().parse_args(ctx, plain)
+        self._warn_of_surplus(ctx, reader.arguments)
+        return rest
+
+    def _warn_of_surplus(self, ctx: click.Context, words: list[str]) -> None:
+        """Words that belong to no flag are ignored, as by the reference, but not in silence."""
+        takes = any(isinstance(param, click.Argument) for param in self.params)
+        if words and not takes and not ctx.resilient_parsing:
+            log.warning(
+                f"ignored, since no option takes it: {' '.join(words)} (a switch takes its value"
+                " behind an equals sign, as in --flag=false)"
+            )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options under the headings of their sections, other ones last."""
@@ -181,10 +211,12 @@ class _FlagReader:
     def _suggestion(self, name: str) -> str:
         import difflib
 
-        names = [known for known in self._options if known.startswith("--")]
-        close = [known for known in names if known.startswith(name)] if len(name) > 4 else []
-        close = close or difflib.get_close_matches(name, names, n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+        # without dashes, which would make short names look alike
+        names = {known.lstrip("-"): known for known in self._options if known.startswith("--")}
+        bare = name.lstrip("-")
+        close = [known for known in names if known.startswith(bare)] if len(bare) > 2 else []
+        close = close or difflib.get_close_matches(bare, names, n=1)
+        return f"; did you mean {names[close[0]]}?" if close else ""
 
     def _error(self, message: str) -> click.UsageError:
         return click.UsageError(message, self._ctx)
@@ -209,12 +241,13 @@ class ConfigCommand(PflagCommand, Generic[_Config]):
         self,
         name: str,
         config_class: type[_Config],
-        action: Callable[[_Config], None],
+        action: Callable[[_Config], int | None],
         help: str,
         *,
         without: Collection[str] = (),
     ) -> None:
-        """``action`` gets the configuration (unchecked) that the arguments describe.
+        """``action`` gets the configuration (unchecked) that the arguments describe, and may
+        return an exit code.
 
         ``without`` names fields that keep their defaults: the command has no option for them.
         """
@@ -230,5 +263,7 @@ class ConfigCommand(PflagCommand, Generic[_Config]):
             callback=self._act,
         )
 
-    def _act(self, **given: Any) -> None:
-        self._action(self.config_class(**{name: v for name, v in given.items() if v is not None}))
+    def _act(self, **given: Any) -> int | None:
+        return self._action(
+            self.config_class(**{name: v for name, v in given.items() if v is not None})
+        )

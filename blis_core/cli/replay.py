@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cli.options import ConfigCommand
-from blis_core.cli.report import check_outputs, show, trace_files
+from blis_core.cli.progress import run_watcher
+from blis_core.cli.report import caution, check_outputs, show, trace_files
 from blis_core.config import ReplayConfig
 
 
@@ -23,7 +24,7 @@ def execute(config: ReplayConfig) -> None:
 
     from blis_core.run import run_replay
 
-    results = run_replay(config)
+    results = run_replay(config, watcher=run_watcher())
     if config.trace_output:
         from blis_core.trace.export import export_replayed
 
@@ -33,6 +34,7 @@ def execute(config: ReplayConfig) -> None:
         from blis_core.results.replay_file import write
 
         write(config.results_path, results)
+    caution(results)
 
 
 command = ConfigCommand(

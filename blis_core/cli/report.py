@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blis_core import log
 from blis_core.errors import BlisError
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def require(values: Iterable[tuple[str, str]]) -> None:
 def print_text(text: str) -> None:
     """Print ``text`` on stdout, as bytes, so that names come out the same whatever the locale."""
     click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+
+
+def caution(results: Results) -> None:
+    """Say on stderr what makes the figures misleading."""
+    for text in results.cautions:
+        log.warning(text)
 
 
 def show(results: Results, form: str, *, replay: bool = False) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cli.options import ConfigCommand
-from blis_core.cli.report import check_outputs, show, trace_files
+from blis_core.cli.progress import run_watcher
+from blis_core.cli.report import caution, check_outputs, show, trace_files
 from blis_core.config import RunConfig
 
 
@@ -19,7 +20,7 @@ def execute(config: RunConfig) -> None:
 
     from blis_core.run import run_simulation
 
-    results = run_simulation(config)
+    results = run_simulation(config, watcher=run_watcher())
     if config.trace_output:
         from blis_core.trace.export import export_generated
 
@@ -35,6 +36,7 @@ def execute(config: RunConfig) -> None:
         from blis_core.results.metrics_file import write
 
         write(config.metrics_path, results)
+    caution(results)
 
 
 command = ConfigCommand(

@@ -11,13 +11,14 @@ from blis_core.cluster.saturation import SATURATED, mean_pressure
 from blis_core.cluster.slo import SloPriorities
 from blis_core.config import DEFAULT_TOKEN_BUCKET_CAPACITY, DEFAULT_TOKEN_BUCKET_REFILL_RATE
 from blis_core.contracts import AdmissionPolicy, FleetView, Request
+from blis_core.records import Record
 
 DEFAULT_GAIE_QD_THRESHOLD = 5.0
 DEFAULT_GAIE_KV_THRESHOLD = 0.8
 
 
-@attrs.frozen(kw_only=True)
-class AdmissionSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AdmissionSetup(Record):
     """What an admission policy is built from; each takes what it needs."""
 
     token_bucket_capacity: float = DEFAULT_TOKEN_BUCKET_CAPACITY

@@ -21,6 +21,8 @@ class Arrivals:
         self._added: list[tuple[int, int, Request]] = []
         self.added: list[Request] = []
         """Everything that was added, in that order."""
+        self.taken = 0
+        """Number of requests taken so far."""
 
     @property
     def time(self) -> int:
@@ -42,4 +44,5 @@ class Arrivals:
             self._next = next(self._requests, None)
         while self._added and self._added[0][0] == time:
             group.append(heapq.heappop(self._added)[2])
+        self.taken += len(group)
         return group

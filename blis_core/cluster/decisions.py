@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from blis_core.contracts import FleetView, Request, RoutingDecision
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.cluster.parents import Parent
@@ -82,8 +83,8 @@ class TransferRecord(NamedTuple):
     target: str
 
 
-@attrs.frozen(kw_only=True)
-class TraceSummary:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TraceSummary(Record):
     """Totals of all decisions."""
 
     total: int = 0

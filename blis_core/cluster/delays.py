@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from blis_core.records import Record
+
 if TYPE_CHECKING:
     from blis_core.rng import GoRand
 
 
-@attrs.frozen(kw_only=True)
-class NormalDelay:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NormalDelay(Record):
     """A normally distributed delay, never below 0."""
 
     mean: float = 0.0

@@ -15,6 +15,7 @@ import numpy as np
 
 from blis_core.contracts import FleetView, Request
 from blis_core.engine.instance import Instance
+from blis_core.kv.paged import PagedKVStore
 
 if TYPE_CHECKING:
     from blis_core.contracts import FloatArray, IntArray
@@ -58,6 +59,8 @@ class Fleet:
         self._freeze_at = [0] * count  # when caches have yet to be frozen; 0 = done
         self._finished = [0] * count
         self.chains = chains
+        self.keys_given = False
+        """Whether a policy has seen block keys, which it may remember."""
         self.routable: IntArray | None = None
         """Indices of those that ordinary decisions may choose, in order; None = all."""
         self.by_model: dict[str, IntArray] | None = None
@@ -179,6 +182,23 @@ class Fleet:
         self._signal_due[index] = min(due, int(self._signal_due[index]))
         if due < self._synced:
             self._synced = due
+
+    def forget_prompts(self) -> None:
+        """Drop the tokens of which nothing is cached or in flight any more.
+
+        Nobody can tell, unless a policy remembers block keys. To be called where no request is
+        between its arrival and an instance; costs O(blocks).
+        """
+        if self.keys_given or any(type(i.store) is not PagedKVStore for i in self.instances):
+            return
+        held: set[int] = set()
+        for instance in self.instances:
+            assert isinstance(instance.store, PagedKVStore)
+            held |= instance.store.known_keys()
+            for request in instance.metrics.requests:
+                held.update(request.keys or ())
+                held.update(request.output_keys or ())
+        self.chains.forget(held)
 
     def _name_blocks(self, request: Request) -> None:
         """Give all blocks that ``request`` may bring into a cache their keys.
@@ -347,6 +367,7 @@ class Snapshot(FleetView):
 
     def prompt_keys(self, request: Request) -> Sequence[int]:
         """Keys of the full blocks of the prompt."""
+        self._fleet.keys_given = True
         chains = self._fleet.chains
         return chains.keys(request)[: request.prompt_len // chains.block_size]
 

@@ -12,6 +12,7 @@ from blis_core.cluster.delays import NO_DELAY, NormalDelay
 from blis_core.contracts_autoscaling import Variant
 from blis_core.engine.instance import NEVER, Instance
 from blis_core.errors import BlisError
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.cluster.nodes import Placement
@@ -53,8 +54,8 @@ class DrainPolicy(Enum):
     """Waiting requests arrive at the cluster again, running ones end first."""
 
 
-@attrs.frozen(kw_only=True)
-class LifecycleSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LifecycleSetup(Record):
     """What happens to an instance from its start to its end."""
 
     loading_delay: NormalDelay = NO_DELAY

@@ -14,10 +14,11 @@ import attrs
 
 from blis_core.cluster.delays import NO_DELAY, NormalDelay
 from blis_core.errors import BlisError
+from blis_core.records import Record
 
 
-@attrs.frozen(kw_only=True)
-class PoolSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PoolSetup(Record):
     """What a node pool is built from."""
 
     name: str

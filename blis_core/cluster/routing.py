@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from blis_core.contracts import FleetView, Request, RoutingDecision, RoutingPolicy, Scorer
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.contracts import FloatArray, IntArray
     from blis_core.rng import GoRand
 
 
-@attrs.frozen(kw_only=True)
-class RoutingSetup:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RoutingSetup(Record):
     """What a routing policy is built from."""
 
     random: GoRand

@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from blis_core.cluster.admission import AlwaysAdmit
 from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.routing import RoundRobin
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
 from blis_core.contracts import (
@@ -42,6 +44,12 @@ FollowUps = Callable[[Request, int], list[Request]]
 """Called with a request that has ended and the time of its end; returns new arrivals."""
 Watcher = Callable[[int, int], None]
 """Called with the index of an instance and the time of its event in which a request ended."""
+
+
+_STRIDE = 256
+"""Requests that an instance is given at once when nobody waits for it."""
+_CATCH_UP, _FORGET = 16_384, 131_072
+"""Arrivals after which all instances catch up, and old prompts are forgotten, to save memory."""
 
 
 class ClusterOutcome:
@@ -124,6 +132,7 @@ class Cluster:
         the time of the event."""
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._interrupted = False
+        self._forget_at = _FORGET
         self.ended: list[Request] = []
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
@@ -161,7 +170,9 @@ class Cluster:
         self.outcome.follow_ups = arrivals.added
         for index in range(len(self.instances)):
             self._connect(index)
-        if not self._closed:
+        if self._no_choice:
+            self._run_direct(arrivals)
+        elif not self._closed:
             self._run_open(arrivals)
         elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
             self._run_alone(arrivals)
@@ -209,10 +220,62 @@ class Cluster:
             time = entries[0][0]
         return time if time <= self._horizon else NEVER
 
+    @property
+    def _no_choice(self) -> bool:
+        """Whether every request goes at once to the only instance, and nobody looks on."""
+        return (
+            len(self.instances) == 1
+            and type(self._admission) is AlwaysAdmit
+            and type(self._routing) is RoundRobin
+            and not (self._admission_latency or self.routing_latency)
+            and not (self._gateway or self.tenants or self.log or self.disaggregation)
+            and not (self._watchers or self.on_routed or self.on_end or self.agenda.entries)
+            and self.fleet.routable is None
+            and self.fleet.by_model is None
+        )
+
+    def _run_direct(self, arrivals: Arrivals) -> None:
+        """As the other loops, without the steps in between that have nothing to decide."""
+        instance, model = self.instances[0], self._model
+        closed = self.follow_ups is not None
+        instance.more_to_come = not closed
+        advance_at = _STRIDE
+        while True:
+            now = arrivals.time if arrivals.time <= self._horizon else NEVER
+            if closed or arrivals.taken >= advance_at:
+                self.ended = []
+                instance.advance(now)
+                if self.ended:
+                    continue  # they may have brought arrivals, earlier than this one
+                advance_at = arrivals.taken + _STRIDE
+                self._forget(arrivals)
+            if now == NEVER:
+                instance.more_to_come = False
+                return
+            for request in arrivals.take():
+                if request.model and request.model != model:
+                    self.outcome.unroutable += 1
+                    self.lose(request, now)
+                else:
+                    instance.inject(request, now)
+
     def _run_open(self, arrivals: Arrivals) -> None:
         self.fleet.lazy = True
+        catch_up_at = _CATCH_UP
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
+            if arrivals.taken >= catch_up_at:
+                catch_up_at = arrivals.taken + _CATCH_UP
+                self.fleet.sync_all(now)
+                self._forget(arrivals)
+
+    def _forget(self, arrivals: Arrivals) -> None:
+        """Now and then, drop what is known of prompts that are nowhere any more."""
+        if arrivals.taken < self._forget_at:
+            return
+        self._forget_at = arrivals.taken + _FORGET
+        if not (self.disaggregation or self._gateway or self.agenda.entries or self._watchers):
+            self.fleet.forget_prompts()
 
     def _run_alone(self, arrivals: Arrivals) -> None:
         """One instance may run on until it brings a new event."""
@@ -257,6 +320,7 @@ class Cluster:
                     for watcher in self._watchers:
                         watcher(index, change)
                 changes[index] = instances[index].next_change()
+                self._forget(arrivals)
 
     def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
         tenants, follow_ups, arrivals = self.tenants, self.follow_ups, self.arrivals

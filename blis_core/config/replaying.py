@@ -11,7 +11,7 @@ from blis_core.errors import BlisError
 from blis_core.option import ValueKind, option
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ReplayConfig(SimulationConfig):
     """What ``replay`` simulates: a recorded trace."""
 

@@ -17,7 +17,7 @@ from blis_core.errors import BlisError
 from blis_core.option import ValueKind, finite_positive, option
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RunConfig(SimulationConfig):
     """What ``run`` simulates: a generated workload."""
 

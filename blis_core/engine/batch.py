@@ -9,8 +9,8 @@ idle ("parked"), are few and explicit.
 
 from __future__ import annotations
 
-import heapq
 from bisect import insort
+from heapq import heappop, heappush
 from itertools import islice
 from operator import attrgetter
 
@@ -41,7 +41,15 @@ class Member(KVSequence):
         self, request: Request, keys: Chain, rank: int, target: int, prefill: int = 0
     ) -> None:
         """``prefill``: tokens to compute before decoding, if they are more than the prompt."""
-        super().__init__(keys, rank, request.tokens, prefill or request.prompt_len)
+        # KVSequence.__init__ in line: there is a member for each admission
+        self.keys = keys
+        self.rank = rank
+        self.tokens = request.tokens
+        self.prompt_len = prefill or request.prompt_len
+        self.decoding = self.held = self.tracked = False
+        self.offset = self.start = self.stored = self.prompt_stored = self.shift = 0
+        self.blocks = []
+        self.layout = None
         self.request = request
         self.target = target
         """Progress at which the request is done."""
@@ -88,38 +96,37 @@ class RunningBatch:
 
     def begin_decode(self, member: Member, progress: int) -> None:
         """From the next step on the member decodes."""
-        step = self._log.steps
-        offset = step - progress
-        self.version += 1
+        log, rank = self._log, member.rank
+        member.begun = step = log.steps
+        member.opened = log.total
+        member.offset = offset = step - progress
+        member.finish = finish = member.target + offset - 1
         member.phase = DECODE
         member.decoding = True
-        member.offset = offset
-        member.begun = step
-        member.opened = self._log.total
-        member.finish = finish = member.target + offset - 1
         self._pushed += 1  # a member that was parked may be in the heap twice
-        heapq.heappush(self._finishing, (finish, member.rank, self._pushed, member))
+        heappush(self._finishing, (finish, rank, self._pushed, member))
         group = self.groups[(offset - member.shift) % self._block_size]
-        if group and group[-1].rank > member.rank:
+        if group and group[-1].rank > rank:
             insort(group, member, key=_by_rank)
         else:
             group.append(member)
+        self.version += 1
         self.decodes += 1
         self.context += progress
-        if member.rank > self.last_rank:
-            self.last_rank = member.rank
+        if rank > self.last_rank:
+            self.last_rank = rank
 
     def end_decode(self, member: Member) -> None:
         """Stop decoding before the next step; ``progress`` is set, the range of steps ends."""
-        step = self._log.steps
-        self.version += 1
-        member.progress = progress = step - member.offset
+        log, request, offset = self._log, member.request, member.offset
+        step = log.steps
+        member.progress = progress = step - offset
         member.finish = -1
-        self.groups[(member.offset - member.shift) % self._block_size].remove(member)
+        self.groups[(offset - member.shift) % self._block_size].remove(member)
+        self.version += 1
         self.decodes -= 1
         self.context -= progress
-        request = member.request
-        request.itl_sum += self._log.total - member.opened
+        request.itl_sum += log.total - member.opened
         request.itl_count += step - member.begun
         if member.ranges is not None:
             member.ranges.append((member.begun, step))
@@ -160,7 +167,7 @@ class RunningBatch:
         """Number of the step in which the next decode finishes (there must be a decode)."""
         heap = self._finishing
         while heap[0][3].finish != heap[0][0]:
-            heapq.heappop(heap)
+            heappop(heap)
         return heap[0][0]
 
     def first_decode(self, member: Member) -> int:
@@ -174,8 +181,10 @@ class RunningBatch:
         """Decodes whose last step was ``step``, by rank; they are taken out of the heap only."""
         heap = self._finishing
         done: list[Member] = []
+        if not heap or heap[0][0] > step:
+            return done
         while heap and heap[0][0] <= step:
-            finish, _, _, member = heapq.heappop(heap)
+            finish, _, _, member = heappop(heap)
             if member.finish == finish:
                 member.finish = -1
                 done.append(member)

@@ -17,13 +17,14 @@ from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.suspended import Suspended, prefill_length
 from blis_core.engine.waiting import WaitQueue
 from blis_core.kv.chains import Chain, ChainTable
+from blis_core.records import Record
 from blis_core.semantics import REFERENCE, Semantics
 
 LONGEST_RUN = 8192  # steps planned at once; bounds the memory of a run
 
 
-@attrs.frozen(kw_only=True)
-class Limits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Limits(Record):
     """Bounds of one instance."""
 
     max_running: int
@@ -65,6 +66,7 @@ class BatchFormation:
         """Members that are done, but keep slot and blocks for the next choice (schedule lag)."""
         self._rank = 0
         self._refused: Request | None = None  # the last request that found no blocks
+        self._refused_room = -1  # free blocks that are certainly too few for it
         self._charged = False  # whether an attempt from outside may lengthen the next step
 
     def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
@@ -72,47 +74,59 @@ class BatchFormation:
 
         Decodes take part by themselves; those left without budget are parked.
         """
-        batch, waiting, limits, store = self.batch, self.waiting, self._limits, self.store
+        batch, waiting = self.batch, self.waiting
         self._charged = False
         if batch.parked:
             batch.unpark_all()
         chunks, budget = self._plan()
-        members = batch.members
         admitted: list[tuple[Member, int]] = []
         preempted = self._allocate(chunks)
-        store.clock = batch.next_step + 1
+        self.store.clock = batch.next_step + 1
         if preempted:
+            members = batch.members
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
-        most = limits.max_running - len(self.leaving)
-        while waiting.count > waiting.hidden and len(members) < most and budget > 0:
+        if waiting.count > waiting.hidden and budget > 0:
+            self._admit_waiting(now, budget, admitted)
+        return chunks, admitted
+
+    def _admit_waiting(self, now: int, budget: int, admitted: list[tuple[Member, int]]) -> None:
+        """Admit from the queue as far as sequences, tokens and blocks go."""
+        batch, waiting, store = self.batch, self.waiting, self.store
+        members = batch.members
+        most = self._limits.max_running - len(self.leaving)
+        while len(members) < most and budget > 0 and waiting.count > waiting.hidden:
             request = waiting.head()
-            resumed = request.engine if isinstance(request.engine, Suspended) else None
-            if resumed is None and isinstance(request, TransferredRequest):
+            state = request.engine
+            if isinstance(request, TransferredRequest) and not isinstance(state, Suspended):
                 if not self._admit_transferred(request, now, admitted):
                     self._refused = request
-                    break
+                    return
                 budget -= 1
                 continue
             if self._cannot_fit(request, budget):
-                self._refused = request
-                break
+                self._refuse(request, store.free_blocks)
+                return
             keys, hit, tokens = self.next_chunk(request, budget)
             if store.refusals_are_pure and not store.can_admit(hit, tokens):
-                self._refused = request
-                break
+                self._refuse(request)
+                return
             self._rank += 1
             member = Member(request, keys, self._rank, self.target(request))
-            if resumed is not None:
-                resumed.restore(member)
+            if isinstance(state, Suspended):
+                state.restore(member)
             if not store.admit(member, hit, tokens):
-                self._refused = request
-                break
+                self._refuse(request)
+                return
             member.progress = len(hit) * store.block_size
             budget -= tokens
             self._join(member, now)
             batch.prefilling.append(member)
             admitted.append((member, tokens))
-        return chunks, admitted
+
+    def _refuse(self, request: Request, room: int = -1) -> None:
+        """Note that ``request``, at the head of the queue, finds no blocks."""
+        self._refused = request
+        self._refused_room = room
 
     def _join(self, member: Member, now: int) -> None:
         """The head of the queue becomes a member of the batch."""
@@ -191,10 +205,14 @@ class BatchFormation:
         request = waiting.head()
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
+        room = store.total_blocks - store.used_blocks
+        if room <= self._refused_room and request.keys is not None and request.keys.private:
+            return LONGEST_RUN, waiting.fixed_head
         if isinstance(request, TransferredRequest) and not isinstance(request.engine, Suspended):
             # it needs one block, and there was none
-            return (0, False) if store.free_blocks else (LONGEST_RUN, waiting.fixed_head)
+            return (0, False) if room else (LONGEST_RUN, waiting.fixed_head)
         if self._cannot_fit(request, limits.max_tokens - batch.decodes):
+            self._refused_room = room
             return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
         _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
@@ -244,15 +262,18 @@ class BatchFormation:
     def next_chunk(self, request: Request, budget: int) -> tuple[Chain, Any, int]:
         """Block keys, prefix hit and number of prompt tokens of a request to be admitted."""
         store = self.store
+        size = store.block_size
         keys = request.keys
         if keys is None:
             keys = self._chains.keys(request)
-        length = prefill_length(request)
-        reusable = length
-        if length and (self._semantics.compute_last_token or length > request.prompt_len):
+        length = reusable = request.prompt_len
+        if isinstance(request.engine, Suspended):
+            length = request.engine.length
+            reusable = length - (length > request.prompt_len)
+        if self._semantics.compute_last_token and reusable == length > 0:
             reusable -= 1
-        hit = store.match(keys, reusable // store.block_size)
-        tokens = length - len(hit) * store.block_size
+        hit = store.match(keys, reusable // size)
+        tokens = length - len(hit) * size
         long_prefill = self._limits.long_prefill
         if 0 < long_prefill < tokens:
             tokens = long_prefill
@@ -265,21 +286,21 @@ class BatchFormation:
         blocks with them as without. False means nothing.
         """
         keys = request.keys
-        prompt = prefill_length(request)
         if keys is None or keys.head or not keys.private or self._limits.long_prefill:
             return False
         store = self.store
+        prompt = prefill_length(request)
         return (
-            prompt <= budget
+            -(-prompt // store.block_size) > store.total_blocks - store.used_blocks
+            and prompt <= budget
             and store.refusals_are_pure
-            and -(-prompt // store.block_size) > store.free_blocks
         )
 
     def target(self, request: Request) -> int:
         """Progress at which a request is done: all output but its last token, or the cap."""
-        target = request.prompt_len + max(request.output_len, 1) - 1
+        target = request.prompt_len + (request.output_len or 1) - 1
         longest = self._limits.max_model_len
-        return min(target, longest - 1) if longest else target
+        return longest - 1 if 0 < longest <= target else target
 
     # ------------------------------------------------------------------- memory of a step
 
@@ -310,11 +331,14 @@ class BatchFormation:
         """One member after the other, preempting from the tail of the batch when blocks run out."""
         batch, store = self.batch, self.store
         size = store.block_size
+        members = batch.members
+        taking = batch.groups[step % size]
+        if not chunks and store.counts_only:
+            return self._allocate_counted(taking.copy())
         tokens_of = {member.rank: tokens for member, tokens in chunks}
         # decodes that neither need a block nor fill one do not touch the store
-        affected = batch.groups[step % size] + (batch.groups[(step + 1) % size] if size > 1 else [])
+        affected = taking + (batch.groups[(step + 1) % size] if size > 1 else [])
         order = sorted([*affected, *(member for member, _ in chunks)], key=lambda m: m.rank)
-        members = batch.members
         preempted = False
         for member in order:
             if member.rank not in members:
@@ -325,11 +349,32 @@ class BatchFormation:
                 else store.extend(member, member.progress, member.progress + tokens_of[member.rank])
             ):
                 preempted = True
-                victim = next(reversed(members.values()))
-                self._preempt(victim, alone=len(members) == 1)
-                if victim is member:
+                if self._preempt_last() is member:
                     break
         return preempted
+
+    def _allocate_counted(self, taking: list[Member]) -> bool:
+        """The same, if only decodes need blocks and no more than their number counts."""
+        store = self.store
+        preempted = False
+        while taking:
+            count = min(len(taking), store.free_blocks)
+            if count:
+                store.take_counted(count)
+                del taking[:count]
+                continue
+            preempted = True
+            last = self._preempt_last()
+            if taking[-1] is last:
+                taking.pop()
+        return preempted
+
+    def _preempt_last(self) -> Member:
+        """Preempt the last member of the batch; returns it."""
+        members = self.batch.members
+        victim = next(reversed(members.values()))
+        self._preempt(victim, alone=len(members) == 1)
+        return victim
 
     def _preempt(self, member: Member, *, alone: bool) -> None:
         request = member.request

@@ -81,6 +81,8 @@ class Instance(DecodeRuns):
         """Requests that completed, timed out or were dropped."""
         self.ended_at = 0
         """Time of the event in which the latest of them ended (the start of its last step)."""
+        self.more_to_come = False
+        """Whether requests will be injected whatever happens here."""
         self.latency = latency
         self._step_time = latency.step_time
         self._output_time = latency.output_token_time()
@@ -103,6 +105,8 @@ class Instance(DecodeRuns):
             semantics,
         )
         self._semantics = semantics
+        self._lag = semantics.schedule_lag
+        self._transfers = type(store).consume_transfer_us is not KVStore.consume_transfer_us
         self._entering: list[tuple[int, int, Request]] = []
         self._timeouts: list[tuple[int, int, Request]] = []
         self._sequence = 0
@@ -187,8 +191,6 @@ class Instance(DecodeRuns):
         while not self._paused:
             step = self._next_step
             enters = entering[0][0] if entering else NEVER
-            while timeouts and timeouts[0][2].state is COMPLETED:
-                heapq.heappop(timeouts)
             times_out = timeouts[0][0] if timeouts else NEVER
             # at one instant: arrivals in the queue, then the step, then timeouts
             if enters <= step and enters <= times_out:
@@ -202,6 +204,8 @@ class Instance(DecodeRuns):
                     self._clock = step
                 if not (self._fast_forward and self._run(step, end, times_out)):
                     self._step(step)
+            elif timeouts[0][2].state is COMPLETED:
+                heapq.heappop(timeouts)
             else:
                 if times_out >= end:
                     return
@@ -287,31 +291,35 @@ class Instance(DecodeRuns):
 
     def _enqueue(self, request: Request, now: int) -> None:
         self._touch(now)
-        limits = self._limits
         metrics = self.metrics
-        prompt, longest = request.prompt_len, limits.max_model_len
+        prompt, budget, longest = request.prompt_len, request.max_output, self._limits.max_model_len
         self._guard.reset()
-        if request.max_output == 0 and longest > 0 and prompt < longest:
-            request.max_output = longest - prompt
-        if (
-            request.max_output < 0
-            or (longest > 0 and (prompt >= longest or prompt + request.max_output > longest))
-            or -(-prompt // self.store.block_size) > self.store.total_blocks
-        ):
+        if longest > 0:
+            if budget == 0 and prompt < longest:
+                request.max_output = budget = longest - prompt
+            fits = prompt < longest and prompt + budget <= longest
+        else:
+            fits = True
+        store = self.store
+        if not fits or budget < 0 or prompt > store.total_blocks * store.block_size:
             metrics.dropped_unservable += 1
             self._dropped.add(request.id)
             self._done(request, now, now)
             return
         metrics.input_tokens += prompt
-        if 0 < request.deadline <= now:
+        deadline = request.deadline
+        if 0 < deadline <= now:
             request.state = TIMED_OUT
             metrics.timed_out += 1
             self._done(request, now, now)
             return
         self.waiting.push(request)
-        if 0 < request.deadline <= self._horizon:
+        if 0 < deadline <= self._horizon:
+            timeouts = self._timeouts
+            while timeouts and timeouts[0][2].state is COMPLETED:  # lest they be kept in memory
+                heapq.heappop(timeouts)
             self._sequence += 1
-            heapq.heappush(self._timeouts, (request.deadline, self._sequence, request))
+            heapq.heappush(timeouts, (deadline, self._sequence, request))
         if self._next_step == NEVER:
             self._next_step = now
 
@@ -341,6 +349,7 @@ class Instance(DecodeRuns):
         if self._semantics.abort_timeouts:
             request.ttft = request.scheduling_delay = -1
         self._done(request, now, now)
+        request.keys = request.output_keys = None
 
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
@@ -351,6 +360,7 @@ class Instance(DecodeRuns):
         """Whether neither an event that is pending nor the horizon can end what goes on."""
         return (
             self._horizon == MAX_INT64
+            and not self.more_to_come
             and not self._entering
             and all(entry[2].state is COMPLETED for entry in self._timeouts)
         )
@@ -370,18 +380,16 @@ class Instance(DecodeRuns):
         if not batch.members and not waiting.count:
             self._next_step = NEVER  # everybody it was meant for has timed out
             return
-        chunks, admitted = self._form(now) if self._semantics.schedule_lag else formation.form(now)
+        chunks, admitted = self._form(now) if self._lag else formation.form(now)
         if not batch.members and self._nothing_else_comes():
             self._guard.nobody_runs(self.log.steps, waiting.count, store)
-        prefills = [PrefillChunk(m.progress, n, m.prompt_len) for m, n in chunks]
-        if self._semantics.cached_context:
-            prefills += [PrefillChunk(m.progress, n, m.prompt_len) for m, n in admitted if n]
-        else:
-            # in its first step a request counts as having no context, cached prefix or not: the
-            # reference sets its progress only when the step has been executed
-            prefills += [PrefillChunk(0, n, m.prompt_len) for m, n in admitted if n]
-        shape = BatchShape(tuple(prefills), batch.decodes, batch.context)
-        duration = max(1, self._step_time(shape) + store.consume_transfer_us())
+        decodes = batch.decodes
+        joining = self._joining(chunks, admitted) if chunks or admitted else ()
+        duration = self._step_time(BatchShape(joining, decodes, batch.context))
+        if self._transfers:
+            duration += store.consume_transfer_us()
+        if duration < 1:
+            duration = 1
         metrics = self.metrics
         metrics.queue_sum += waiting.count
         metrics.queue_samples += 1
@@ -389,30 +397,44 @@ class Instance(DecodeRuns):
             metrics.peak_used_blocks = store.used_blocks
         token_time = duration + self._output_time
         self.log.add(token_time)
-        batch.context += batch.decodes
-        done = batch.finished(self.log.steps - 1) if batch.decodes else []
+        done: list[Member] = []
+        if decodes:
+            batch.context += decodes
+            done = batch.finished(self.log.steps - 1)
         for member, tokens in chunks + admitted:
             member.progress += tokens
+            if member.progress < member.prompt_len:
+                continue
+            batch.prefilling.remove(member)
             request = member.request
-            if member.progress == member.prompt_len:
-                batch.prefilling.remove(member)
-                if request.ttft < 0:
-                    request.first_token_delay = delay = self._first_token_delay(
-                        shape.decodes + len(prefills)
-                    )
-                    request.ttft = now + token_time - request.arrival + delay
-                elif member.prompt_len > request.prompt_len:  # back from a preemption
-                    self._bridge(member, now + token_time)
-                if not tokens:
-                    # a whole prompt hit holds no blocks; its output starts a chain of its own
-                    store.restart(member, self._chains.output_keys(request), request.prompt_len)
-                if member.target > member.prompt_len:
-                    batch.begin_decode(member, member.prompt_len)
-                else:
-                    done.append(member)
+            if request.ttft < 0:
+                request.first_token_delay = delay = self._first_token_delay(decodes + len(joining))
+                request.ttft = now + token_time - request.arrival + delay
+            elif member.prompt_len > request.prompt_len:  # back from a preemption
+                self._bridge(member, now + token_time)
+            if not tokens:
+                # a whole prompt hit holds no blocks; its output starts a chain of its own
+                store.restart(member, self._chains.output_keys(request), request.prompt_len)
+            if member.target > member.prompt_len:
+                batch.begin_decode(member, member.prompt_len)
+            else:
+                done.append(member)
         if store.mirrors:
             store.mirror(batch.members.values(), 1)
         self._complete(done, now, duration)
+
+    def _joining(
+        self, chunks: list[tuple[Member, int]], admitted: list[tuple[Member, int]]
+    ) -> tuple[PrefillChunk, ...]:
+        """Prefill chunks of a step as the latency model sees them."""
+        prefills = [PrefillChunk(m.progress, n, m.prompt_len) for m, n in chunks]
+        for member, tokens in admitted:
+            if tokens:
+                # in its first step a request counts as having no context, cached prefix or not:
+                # the reference sets its progress only when the step has been executed
+                context = member.progress if self._semantics.cached_context else 0
+                prefills.append(PrefillChunk(context, tokens, member.prompt_len))
+        return tuple(prefills)
 
     def _bridge(self, member: Member, now: int) -> None:
         """The next token after a preemption is there: note the time since the last one."""
@@ -480,7 +502,7 @@ class Instance(DecodeRuns):
         if output > 0:
             request.e2e += self._completion_time
         self._done(request, now, end)
-        request.tokens = None
+        request.tokens = request.keys = request.output_keys = None
 
     def _leave(self, member: Member) -> None:
         """Take a member out of the batch and give its blocks back."""

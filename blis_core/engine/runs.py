@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from blis_core.contracts import COMPLETED
+from blis_core.contracts import COMPLETED, BatchShape
 from blis_core.engine.plan import NEVER, Plan, make_plan
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class DecodeRuns(ABC):
     _formation: BatchFormation
     _entering: list[tuple[int, int, Request]]
     _timeouts: list[tuple[int, int, Request]]
+    _clock: int
     _next_step: int
     _last_duration: int
     _output_time: int
@@ -51,9 +52,6 @@ class DecodeRuns(ABC):
 
     @abstractmethod
     def _complete(self, done: list[Member], now: int, duration: int) -> None: ...
-
-    @abstractmethod
-    def _touch(self, time: int) -> None: ...
 
     def next_change(self) -> int:
         """A time before which no request can end here, and nothing be admitted.
@@ -105,9 +103,11 @@ class DecodeRuns(ABC):
     def _reach(self, steps: int) -> int:
         """How many of the next ``steps`` decode steps find the KV blocks that they need."""
         batch, store = self.batch, self.store
-        room = store.total_blocks - store.used_blocks
-        if batch.decodes * (steps // store.block_size + 1) <= room:
+        room, size = store.total_blocks - store.used_blocks, store.block_size
+        if batch.decodes * (steps // size + 1) <= room:
             return steps
+        if steps == 1:
+            return int(len(batch.groups[self.log.steps % size]) <= room)
         return store.reach(batch.groups, self.log.steps, steps)
 
     def _planned(self, now: int, steps: int, least: int = 1) -> tuple[Plan, int]:
@@ -158,6 +158,10 @@ class DecodeRuns(ABC):
         steps = self._reach(steps)
         if not steps:
             return False
+        plan = self._plan
+        if steps == 1 and (plan is None or plan.version != batch.version):
+            self._run_one(now, finishes=to_finish == 1)
+            return True
         plan, k = self._planned(now, steps)
         starts = plan.starts
         known = len(plan.token_times) - k
@@ -184,10 +188,30 @@ class DecodeRuns(ABC):
             store.mirror(batch.members.values(), steps)
         if store.used_blocks > metrics.peak_used_blocks:
             metrics.peak_used_blocks = store.used_blocks
-        self._touch(start)
+        if start > self._clock:  # and not beyond the horizon
+            self._clock = start
         done = batch.finished(log.steps - 1) if steps == to_finish else []
         self._complete(done, start, duration)
         return True
+
+    def _run_one(self, now: int, *, finishes: bool) -> None:
+        """Execute a single decode step, for which a plan is not worth its while."""
+        batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
+        first, decodes = log.steps, batch.decodes
+        duration = self.latency.step_time(BatchShape((), decodes, batch.context))
+        if duration < 1:
+            duration = 1
+        self._last_duration = duration
+        log.add(duration + self._output_time)
+        batch.context += decodes
+        metrics.queue_sum += self.waiting.count
+        metrics.queue_samples += 1
+        store.advance(batch.groups, first, 1)
+        if store.mirrors:
+            store.mirror(batch.members.values(), 1)
+        if store.used_blocks > metrics.peak_used_blocks:
+            metrics.peak_used_blocks = store.used_blocks
+        self._complete(batch.finished(first) if finishes else [], now, duration)
 
     def _absorb(self, starts: Times, k: int, steps: int) -> tuple[int, list[int]]:
         """Take in the requests that reach the queue during a run which they cannot influence.

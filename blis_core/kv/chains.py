@@ -80,7 +80,8 @@ class Chain(Sequence[int]):
     @property
     def private(self) -> bool:
         """Whether nobody else can hold the blocks behind ``head``."""
-        return not self.exposed and (self.own is None or not self.own.shared)
+        own = self.own
+        return not (self.exposed or (own is not None and own.shared))
 
     def __len__(self) -> int:
         return len(self.head) + self.tail

@@ -47,6 +47,11 @@ class DisplacedKVStore(PagedKVStore):
     _displaced = 0
     """Running sequences that are displaced."""
 
+    @property
+    def counts_only(self) -> bool:
+        """Never: displaced sequences lie elsewhere, and refusals are counted."""
+        return False
+
     def append(self, seq: KVSequence, position: int) -> bool:
         """Store one generated token at ``position``; takes a block iff the last one is full."""
         layout: Layout | None = seq.layout

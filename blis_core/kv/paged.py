@@ -50,6 +50,9 @@ class Hit:
         return len(self.ids) + self.own
 
 
+_MISS = Hit([], 0)
+
+
 def _leading(index: dict[int, int], keys: Iterable[int]) -> list[int]:
     """Blocks of the leading keys that are in ``index``."""
     found: list[int | None] = list(map(index.get, keys))
@@ -103,17 +106,18 @@ class PagedKVStore(KVStore):
 
     def match(self, keys: Chain, blocks: int) -> Hit:
         """The longest run of cached blocks among the first ``blocks`` keys."""
-        head, index = keys.head, self._index
-        ids = _leading(index, head if len(head) <= blocks else head[:blocks])
-        own = keys.own
+        head, own, behind = keys.head, keys.own, blocks
+        ids: list[int] = []
+        if head:
+            ids = _leading(self._index, head if len(head) <= blocks else head[:blocks])
+            behind = blocks - len(head) if len(ids) == len(head) else 0
         if own is None:
             return Hit(ids, 0)
-        behind = blocks - len(head) if len(ids) == len(head) else 0
         if own.shared:
-            return Hit(ids + _leading(index, range(own.base, own.base + behind)), 0)
+            return Hit(ids + _leading(self._index, range(own.base, own.base + behind)), 0)
         extent = self._extents.get(own.base)
         if extent is None:
-            return Hit(ids, 0)
+            return Hit(ids, 0) if head else _MISS
         if extent.full > behind:
             # the sequence is about to store blocks that it has left in the queue
             own.share()
@@ -143,11 +147,12 @@ class PagedKVStore(KVStore):
 
     def can_admit(self, hit: Hit, new_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
-        need = hit.own - (-new_tokens // self.block_size)
+        ids = hit.ids
+        need = len(ids) + hit.own - (-new_tokens // self.block_size)
         room = self.total_blocks - self.used_blocks
-        if need + len(hit.ids) <= room:
+        if need <= room:
             return True  # even if nobody holds any of them
-        return need + len(hit.ids) - sum(map(self._refs.__contains__, hit.ids)) <= room
+        return bool(ids) and need - sum(map(self._refs.__contains__, ids)) <= room
 
     def hit_rate(self) -> float:
         """Hit blocks / (hit + newly taken blocks), 0 if none."""
@@ -166,17 +171,18 @@ class PagedKVStore(KVStore):
             return False
         if new_tokens == 0:
             return True
-        self._hold(seq, hit.own)
-        self._claim(seq, hit.ids)
-        if hit.own:
-            own = seq.keys.own
-            assert own is not None
-            extent = self._extents.pop(own.base)
-            extent.count -= hit.own  # what is left was never indexed
+        own = hit.own
+        self._hold(seq, own)
+        if hit.ids:
+            self._claim(seq, hit.ids)
+        if own:
+            assert seq.keys.own is not None
+            extent = self._extents.pop(seq.keys.own.base)
+            extent.count -= own  # what is left was never indexed
             extent.base = -1
-            self.used_blocks += hit.own
-            self.hits += hit.own
-        start = len(hit) * self.block_size
+            self.used_blocks += own
+            self.hits += own
+        start = (len(hit.ids) + own) * self.block_size
         self._store(seq, start, start + new_tokens)
         return True
 
@@ -215,17 +221,28 @@ class PagedKVStore(KVStore):
         seq.stored = position + 1
         return True
 
+    @property
+    def counts_only(self) -> bool:
+        """Whether nobody can find what decodes write."""
+        return not self._tracked and self._changed is None
+
+    def take_counted(self, count: int) -> None:
+        """Take ``count`` blocks, at least one, for decodes of which ``counts_only`` holds."""
+        self._take(count)
+
     def advance(self, groups: Sequence[Sequence[KVSequence]], start: int, steps: int) -> None:
         """Commit decode steps number ``start .. start+steps-1`` (see KVStore.advance)."""
         size = self.block_size
         self.clock = start + steps
         if not self._tracked:
-            cycles, rest = divmod(steps, size)
             need = 0
-            for step in range(start, start + rest):
-                need += len(groups[step % size])
-            if cycles:
-                need += cycles * sum(map(len, groups))
+            if steps >= size:
+                cycles, steps = divmod(steps, size)
+                need = cycles * sum(map(len, groups))
+            first = start % size
+            need += sum(map(len, groups[first : first + steps]))
+            if first + steps > size:
+                need += sum(map(len, groups[: first + steps - size]))
             if need:
                 self._take(need)
             return
@@ -256,15 +273,23 @@ class PagedKVStore(KVStore):
         if seq.tracked:
             self._tracked -= 1
         else:
-            freed = self._blocks(seq) - len(seq.blocks)
+            # as in _blocks and _indexed: this happens once for every request
+            stored, size = seq.stored, self.block_size
+            if seq.decoding and self.clock - seq.offset > stored:
+                stored = self.clock - seq.offset
+            freed = -((seq.start - stored) // size) - len(seq.blocks)
             base = -1
             full = 0
             own = seq.keys.own
             if own is not None:
                 base = own.base
-                self.settle(seq)
+                if self._changed is not None:
+                    self.settle(seq)
                 del self._running[base]
-                full = min(self._indexed(seq) - len(seq.keys.head), freed)
+                full = seq.prompt_stored if size == 1 else (stored - seq.start) // size
+                full -= len(seq.keys.head)
+                if full > freed:
+                    full = freed
             if freed > 0:
                 extent = _Extent(freed, base, full, None)
                 self._queue.append(extent)
@@ -390,17 +415,20 @@ class PagedKVStore(KVStore):
         if self._changed is not None:
             self.settle(seq)
         seq.stored = seq.prompt_stored = end
-        first, last, full = -(-start // size), -(-end // size), end // size
-        tracked = last if seq.tracked else min(last, len(seq.keys.head))
-        if start % size and first <= full and first <= len(seq.blocks):
-            self._register(seq, first - 1)
-        for i in range(first, tracked):
-            self._take_tracked(seq)
-            if i < full:
-                self._register(seq, i)
-        rest = last - max(first, tracked)
-        if rest > 0:
-            self._take(rest)
+        first, last = -(-start // size), -(-end // size)
+        if seq.tracked or seq.blocks or seq.keys.head:
+            full = end // size
+            if start % size and first <= full and first <= len(seq.blocks):
+                self._register(seq, first - 1)
+            tracked = last if seq.tracked else min(last, len(seq.keys.head))
+            for i in range(first, tracked):
+                self._take_tracked(seq)
+                if i < full:
+                    self._register(seq, i)
+            if tracked > first:
+                first = tracked
+        if last > first:
+            self._take(last - first)
 
     def _register(self, seq: KVSequence, i: int) -> int:
         """Index the tracked block ``i`` of ``seq``, which is full. Returns its key."""
@@ -448,41 +476,54 @@ class PagedKVStore(KVStore):
         return -1, -1
 
     def _take(self, count: int) -> None:
-        """Take ``count`` blocks for a private tail. There must be so many."""
+        """Take ``count`` blocks, at least one, for a private tail. There must be so many."""
         self.used_blocks += count
         self.misses += count
-        if self._untouched:
-            new = min(count, self._untouched)
-            self._untouched -= new
-            count -= new
+        untouched = self._untouched
+        if untouched:
+            if count <= untouched:
+                self._untouched = untouched - count
+                return
+            self._untouched = 0
+            count -= untouched
         queue = self._queue
-        while count:
+        while True:
             extent = queue[0]
             ids = extent.ids
             if ids is None:
                 left = extent.count - count
-                if left <= 0:
-                    queue.popleft()
-                    count -= extent.count
-                    left = 0
-                else:
-                    count = 0
-                extent.count = left
-                if extent.full > left:
-                    if self._changed is not None and extent.base >= 0:
-                        self._tails_then.setdefault(extent.base, extent.full)
-                    extent.full = left
-                    if not left and extent.base >= 0:
-                        del self._extents[extent.base]
-            elif ids:
-                block = ids.pop()
-                if block in self._stale:
-                    self._skip(block)
-                else:
-                    self._forget(block)
-                    count -= 1
-            else:
+                if left > 0:
+                    extent.count = left
+                    if extent.full > left:
+                        self._shorten(extent, left)
+                    return
                 queue.popleft()
+                extent.count = 0
+                if extent.full > 0:
+                    self._shorten(extent, 0)
+                count = -left
+            else:
+                stale = self._stale
+                while count and ids:
+                    block = ids.pop()
+                    if block in stale:
+                        self._skip(block)
+                    else:
+                        self._forget(block)
+                        count -= 1
+                if not ids:
+                    queue.popleft()
+            if not count:
+                return
+
+    def _shorten(self, extent: _Extent, full: int) -> None:
+        """Only ``full`` indexed blocks of an extent in the queue are left."""
+        if extent.base >= 0:
+            if self._changed is not None:
+                self._tails_then.setdefault(extent.base, extent.full)
+            if not full:
+                del self._extents[extent.base]
+        extent.full = full
 
     def _enqueue(self, ids: list[int]) -> None:
         """Append tracked blocks to the queue; the last of them will be taken first."""
@@ -531,4 +572,12 @@ class PagedKVStore(KVStore):
             keys.update(range(base, base + extent.full))
         for base, seq in self._running.items():
             keys.update(range(base, base + self._indexed(seq) - len(seq.keys.head)))
+        return keys
+
+    def known_keys(self) -> set[int]:
+        """These, and what a look-up into the frozen view would find (costs O(blocks))."""
+        keys = self.cached_keys()
+        keys.update(key for key, then in (self._changed or {}).items() if then)
+        for base, then in self._tails_then.items():
+            keys.update(range(base, base + then))
         return keys

@@ -10,11 +10,12 @@ from typing import Any
 
 import attrs
 
+from blis_core.records import Record
 from blis_core.structuring import read_yaml, structure
 
 
-@attrs.frozen(kw_only=True)
-class AdmissionSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AdmissionSection(Record):
     """Admission, and what SLO classes are worth."""
 
     policy: str = ""
@@ -42,8 +43,8 @@ class AdmissionSection:
     their defaults; others can be added."""
 
 
-@attrs.frozen(kw_only=True)
-class ScorerEntry:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ScorerEntry(Record):
     """One scorer of the weighted policy."""
 
     name: str = ""
@@ -52,8 +53,8 @@ class ScorerEntry:
     """Its share of the score, relative to the other weights. Allowed: > 0."""
 
 
-@attrs.frozen(kw_only=True)
-class RoutingSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RoutingSection(Record):
     """Choice of an instance."""
 
     policy: str = ""
@@ -63,16 +64,16 @@ class RoutingSection:
     Default: the built-in profile."""
 
 
-@attrs.frozen(kw_only=True)
-class PrioritySection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PrioritySection(Record):
     """Priority of waiting requests."""
 
     policy: str = ""
     """How the priority changes with the age of a request. Default: `constant`."""
 
 
-@attrs.frozen(kw_only=True)
-class Delay:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Delay(Record):
     """A normally distributed delay."""
 
     mean: float = 0.0
@@ -81,8 +82,8 @@ class Delay:
     """Standard deviation. Unit: s. Allowed: >= 0."""
 
 
-@attrs.frozen(kw_only=True)
-class NodePool:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NodePool(Record):
     """Equal nodes with GPUs."""
 
     name: str = ""
@@ -109,8 +110,8 @@ class NodePool:
     Unknown to the Go program."""
 
 
-@attrs.frozen(kw_only=True)
-class StageSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StageSection(Record):
     """A stage of the autoscaler. Unknown to the Go program."""
 
     name: str = ""
@@ -119,8 +120,8 @@ class StageSection:
     """What this stage can be tuned with."""
 
 
-@attrs.frozen(kw_only=True)
-class AnalyzerSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AnalyzerSection(Record):
     """When a model needs more or fewer instances; 0 = default."""
 
     name: str = ""
@@ -138,8 +139,8 @@ class AnalyzerSection:
     """KV demand of a waiting request. Unit: tokens. Allowed: >= 0."""
 
 
-@attrs.frozen(kw_only=True)
-class AutoscalerSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AutoscalerSection(Record):
     """Automatic change of the number of instances."""
 
     interval_us: float = 0.0
@@ -161,8 +162,8 @@ class AutoscalerSection:
     """How that is carried out. Default: `direct`."""
 
 
-@attrs.frozen(kw_only=True)
-class LifecycleSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LifecycleSection(Record):
     """How instances start and end. Unknown to the Go program's command line."""
 
     loading_delay: Delay = attrs.field(factory=Delay)
@@ -179,8 +180,8 @@ class LifecycleSection:
     idle instance keeps its GPUs."""
 
 
-@attrs.frozen(kw_only=True)
-class ModelSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelSection(Record):
     """One more model in the cluster, beside that of `--model`. Unknown to the Go program.
 
     Latency model, coefficients and batch limits are those of the options.
@@ -201,8 +202,8 @@ class ModelSection:
     """Longest request in tokens; 0 = unlimited. Allowed: >= 0. Default: from the model."""
 
 
-@attrs.frozen(kw_only=True)
-class FleetEventSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FleetEventSection(Record):
     """A planned change of the fleet: exactly one of the three. Unknown to the Go program."""
 
     at_us: int = 0
@@ -217,8 +218,8 @@ class FleetEventSection:
     """A node that goes once it is empty."""
 
 
-@attrs.frozen(kw_only=True)
-class PoolSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PoolSection(Record):
     """One pool of a disaggregated deployment; what is absent is as for all instances."""
 
     hardware: str | None = None
@@ -240,8 +241,8 @@ class PoolSection:
         return attrs.asdict(self, filter=lambda _, value: value is not None)
 
 
-@attrs.frozen(kw_only=True)
-class PoolsSection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PoolsSection(Record):
     """Pools for prefill and decode that differ, their step times included."""
 
     prefill: PoolSection = attrs.field(factory=PoolSection)
@@ -250,8 +251,8 @@ class PoolsSection:
     """Of `--decode-instances`."""
 
 
-@attrs.frozen(kw_only=True)
-class PolicyBundle:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PolicyBundle(Record):
     """A whole policy file."""
 
     source: str = attrs.field(default="policy file", metadata={"key": None})

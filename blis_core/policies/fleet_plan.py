@@ -14,10 +14,11 @@ from blis_core.policies.bundle import (
     NodePool,
     PolicyBundle,
 )
+from blis_core.records import Record
 
 
-@attrs.frozen(kw_only=True)
-class FleetPlan:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FleetPlan(Record):
     """Sections of the policy file that make a cluster elastic."""
 
     source: str = ""

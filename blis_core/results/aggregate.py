@@ -16,6 +16,7 @@ from blis_core.results.columns import Columns
 from blis_core.results.fitness import fitness
 from blis_core.results.model import KVMetrics, MetricsBlock, PDMetrics, Results
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
+from blis_core.results.trust import Situation, cautions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,13 +53,14 @@ def build_results(
     warnings: list[str] | None = None,
     accuracy: Accuracy | None = None,
     config: SimulationConfig | None = None,
+    situation: Situation | None = None,
 ) -> Results:
     """Results of a finished run.
 
     ``instances`` in order of construction. ``several`` says whether more than one was asked for
     (the reference prints instance blocks only then). ``shed_by_class`` counts admission
     rejections by SLO class; ``rejected_admission`` is their sum unless given. Without
-    ``fitness_weights`` no fitness is computed.
+    ``fitness_weights`` no fitness is computed, without ``situation`` there are no cautions.
     """
     columns = [Columns.of(metrics.requests) for metrics in instances]
     total = merge(instances)
@@ -74,7 +76,7 @@ def build_results(
     shed = dict(shed_by_class or {})
     tenants = breakdown.per_tenant(union)
     cluster = metrics_block(total, union)
-    return Results(
+    results = Results(
         instances=[
             metrics_block(metrics, column)
             for metrics, column in zip(instances, columns, strict=True)
@@ -114,6 +116,7 @@ def build_results(
         sessions=dict(sessions or {}),
         jain=breakdown.jain_index([tenant.tokens for tenant in tenants]),
         requests=total.requests,
+        itl=_itl_pairs(total),
         generated=generated if generated is not None else [],
         workload_seed=workload_seed,
         resolution=resolution if resolution is not None else [],
@@ -121,6 +124,9 @@ def build_results(
         accuracy=accuracy,
         config=config,
     )
+    if situation is not None:
+        results.cautions.extend(cautions(results, instances, columns, situation))
+    return results
 
 
 def merge(instances: Sequence[InstanceMetrics]) -> InstanceMetrics:

@@ -39,7 +39,7 @@ def document(results: Results) -> dict[str, Any]:
             for name, value, origin in results.resolution
         ],
         "offered_rps": results.offered_rps,
-        "warnings": results.warnings,
+        "warnings": results.warnings + results.cautions,
         "accuracy": attrs.asdict(results.accuracy) if results.accuracy is not None else None,
         "cluster": attrs.asdict(results.cluster),
         "instances": [attrs.asdict(block) for block in results.instances],

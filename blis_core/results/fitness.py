@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from blis_core.errors import BlisError
+from blis_core.errors import BlisError, did_you_mean
 from blis_core.go_text import parse_float
+from blis_core.records import Record
 from blis_core.results.model import Fitness
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _HALF_LATENCY_US = 1000.0
 """The figures that are worth one half."""
 
 
-@attrs.frozen(kw_only=True)
-class _Figures:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Figures(Record):
     cluster: MetricsBlock
     ttft: Distribution
     e2e: Distribution
@@ -60,7 +61,10 @@ def parse_fitness_weights(text: str, flag: str = "--fitness-weights") -> dict[st
         if not colon:
             raise BlisError(f"{flag}: {item.strip()!r} is not of the form metric:weight")
         if name not in _COMPONENTS:
-            raise BlisError(f"{flag}: unknown metric {name!r} (known: {', '.join(_COMPONENTS)})")
+            raise BlisError(
+                f"{flag}: unknown metric {name!r}{did_you_mean(name, _COMPONENTS)} (known:"
+                f" {', '.join(_COMPONENTS)})"
+            )
         try:
             weight = parse_float(weight_text)
         except ValueError:

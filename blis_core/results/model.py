@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from blis_core.records import Record
+from blis_core.results.arrays import RequestList
+
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
     from blis_core.autoscaling.autoscaler import ScalingTick
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.cluster.elastic import FleetEvent
     from blis_core.config import SimulationConfig
-    from blis_core.contracts import Request
+    from blis_core.contracts import IntArray, Request
 
 
-@attrs.frozen(kw_only=True)
-class MetricsBlock:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetricsBlock(Record):
     """Figures of one instance or of the whole cluster.
 
     Fields stand in the order of the reference's JSON object. Those marked ``extra`` are not part
@@ -69,8 +72,8 @@ class MetricsBlock:
         }
 
 
-@attrs.frozen(kw_only=True)
-class Distribution:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Distribution(Record):
     """Summary of a set of times in us."""
 
     mean: float = 0.0
@@ -80,8 +83,8 @@ class Distribution:
     count: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class Anomalies:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Anomalies(Record):
     """Counters of what went wrong, over the whole cluster."""
 
     priority_inversions: int = 0
@@ -101,8 +104,8 @@ class Anomalies:
     """Requests that waited on an instance that was drained at once."""
 
 
-@attrs.frozen(kw_only=True)
-class KVMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class KVMetrics(Record):
     """KV cache figures of the whole cluster."""
 
     preemption_rate: float = 0.0
@@ -113,8 +116,8 @@ class KVMetrics:
     """Mean over the instances, in [0, 1]."""
 
 
-@attrs.frozen(kw_only=True)
-class ClassMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ClassMetrics(Record):
     """Latencies of one SLO class."""
 
     name: str
@@ -122,8 +125,8 @@ class ClassMetrics:
     e2e: Distribution
 
 
-@attrs.frozen(kw_only=True)
-class ModelMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelMetrics(Record):
     """Latencies and throughput of one model."""
 
     name: str
@@ -134,8 +137,8 @@ class ModelMetrics:
     """Declared output tokens of completed requests per second."""
 
 
-@attrs.frozen(kw_only=True)
-class TenantMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TenantMetrics(Record):
     """What one tenant got."""
 
     name: str
@@ -145,8 +148,8 @@ class TenantMetrics:
     """Their declared output tokens."""
 
 
-@attrs.frozen(kw_only=True)
-class Fitness:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Fitness(Record):
     """A score for the whole run."""
 
     score: float
@@ -155,8 +158,8 @@ class Fitness:
     """Normalised figures in [0, 1] by name, not yet weighted."""
 
 
-@attrs.frozen(kw_only=True)
-class InstanceLife:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InstanceLife(Record):
     """One instance of a fleet that changes, from placement to release."""
 
     id: str
@@ -181,8 +184,8 @@ class InstanceLife:
     """Of its GPUs: their share of the node, for as long as it held them."""
 
 
-@attrs.frozen(kw_only=True)
-class FleetReport:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FleetReport(Record):
     """What became of a fleet that changes."""
 
     instances: list[InstanceLife] = attrs.field(factory=list)
@@ -202,8 +205,8 @@ class FleetReport:
     """Of all instances; what nobody held costs nothing here."""
 
 
-@attrs.frozen(kw_only=True)
-class PDMetrics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PDMetrics(Record):
     """How the pools for prefill and decode did."""
 
     disaggregated: int
@@ -228,8 +231,8 @@ class PDMetrics:
     """Transfers under way when one starts, itself included, on average."""
 
 
-@attrs.frozen(kw_only=True)
-class Results:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Results(Record):
     """Everything that a finished run says."""
 
     instances: list[MetricsBlock] = attrs.field(factory=list)
@@ -260,8 +263,11 @@ class Results:
     """If instances could come and go."""
     decisions: DecisionLog | None = attrs.field(default=None, repr=False)
     """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
-    requests: list[Request] = attrs.field(factory=list, repr=False)
-    """Records: requests that reached an instance and were not dropped."""
+    requests: RequestList = attrs.field(factory=RequestList, converter=RequestList, repr=False)
+    """Records: requests that reached an instance and were not dropped. A list, which also comes as
+    numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
+    itl: tuple[IntArray, IntArray] | None = attrs.field(default=None, eq=False, repr=False)
+    """Inter-token latencies (us) of completed requests, and how often each of them occurred."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
     """The initial requests in order of injection, then follow-ups of sessions in order of
     creation, whatever became of them. What a trace export writes."""
@@ -269,7 +275,11 @@ class Results:
     resolution: list[tuple[str, str, str]] = attrs.field(factory=list)
     """Settings that were derived: (name, value, where it came from)."""
     warnings: list[str] = attrs.field(factory=list)
-    """Why the latency model's predictions may be less accurate than usual."""
+    """What was warned of while the run was set up, and why the latency model's predictions may be
+    less accurate than usual."""
+    cautions: list[str] = attrs.field(factory=list)
+    """What makes the figures misleading, each as ``name: what happened, why it matters, what to
+    do``; see :mod:`blis_core.results.trust`."""
     accuracy: Accuracy | None = None
     """How far the latencies can be trusted, if the latency model knows."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
@@ -282,6 +292,12 @@ class Results:
         arrivals = [request.arrival for request in self.requests]
         span = max(arrivals) - min(arrivals) if arrivals else 0
         return (len(arrivals) - 1) * 1e6 / span if span else 0.0
+
+    def to_json(self) -> str:
+        """The document that ``--output json`` prints, newline included."""
+        from blis_core.results.as_json import render
+
+        return render(self)
 
     @property
     def summarize_trace(self) -> bool:

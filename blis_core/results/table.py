@@ -9,6 +9,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from blis_core.results.arrays import times_of
+from blis_core.results.sparks import distribution, time_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from blis_core.accuracy import Accuracy, StepInterval
     from blis_core.cluster.decisions import TraceSummary
+    from blis_core.results.arrays import RequestTimes
     from blis_core.results.model import (
         Distribution,
         Fitness,
@@ -28,24 +32,36 @@ if TYPE_CHECKING:
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
 _ERRORS = ("ttft_mean", "ttft_p99", "e2e_mean", "itl_mean")
 _FIGURES = ("mean", "p50", "p90", "p99")
+_WIDTH = 24
+"""Characters of a picture."""
+
+
+class OutputConsole(Console):
+    """A console whose reader may go away: the command line then ends as for any other output."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through instead of ending the process with 1."""
+        raise
 
 
 def print_table(results: Results, console: Console | None = None) -> None:
     """Print the summary on ``console`` (default: stdout)."""
     if console is None:
-        console = Console(highlight=False)
-    for number, section in enumerate(_sections(results)):
+        console = OutputConsole(highlight=False)
+    pictures = console.is_terminal and console.encoding.startswith("utf")
+    for number, section in enumerate(_sections(results, pictures=pictures)):
         if number:
             console.print()
         console.print(section)
 
 
-def _sections(results: Results) -> Iterator[RenderableType]:
+def _sections(results: Results, *, pictures: bool) -> Iterator[RenderableType]:
     cluster = results.cluster
+    times = times_of(results.requests) if pictures and cluster.completed_requests else None
     yield _headline(results)
-    yield _throughput(cluster, results.offered_rps)
+    yield _throughput(results, times)
     if cluster.completed_requests:
-        yield _latencies(cluster)
+        yield _latencies(results, times)
     if results.fitness is not None:
         yield _fitness(results.fitness)
     if troubles := _troubles(results):
@@ -138,29 +154,58 @@ def _fleet(fleet: FleetReport) -> RenderableType:
     return _listing("Fleet", rows)
 
 
-def _throughput(cluster: MetricsBlock, offered: float) -> RenderableType:
-    return _listing(
-        "Throughput",
-        [
-            (
-                "Requests",
-                f"{_number(cluster.responses_per_sec)} /s",
-                f"of {_number(offered)} /s offered" if offered else "",
-            ),
-            ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
-            (
-                "Tokens in all",
-                f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
-            ),
-        ],
-    )
+def _throughput(results: Results, times: RequestTimes | None) -> RenderableType:
+    """Rates; with ``times`` also pictures of them over time."""
+    cluster, offered = results.cluster, results.offered_rps
+    rows: list[tuple[str, ...]] = [
+        (
+            "Requests",
+            f"{_number(cluster.responses_per_sec)} /s",
+            f"of {_number(offered)} /s offered" if offered else "",
+        ),
+        ("Output tokens", f"{_number(cluster.tokens_per_sec)} /s"),
+        (
+            "Tokens in all",
+            f"{cluster.total_input_tokens:,} in, {cluster.total_output_tokens:,} out",
+        ),
+    ]
+    if times is not None:
+        rows += _time_lines(times, cluster.vllm_estimated_duration_s)
+    return _listing("Throughput", rows)
 
 
-def _latencies(cluster: MetricsBlock) -> RenderableType:
+def _time_lines(times: RequestTimes, end: float) -> list[tuple[str, ...]]:
+    """Arrivals and completions over the time of the simulation, which ends at ``end`` s."""
+    ends = (times.arrival_us + times.e2e_us)[times.e2e_us >= 0]
+    return [
+        ("Arrivals", time_line(times.arrival_us / 1e6, end, _WIDTH), f"0 to {_number(end)} s"),
+        ("Completions", time_line(ends / 1e6, end, _WIDTH)),
+    ]
+
+
+def _latencies(results: Results, times: RequestTimes | None) -> RenderableType:
+    """Figures of each kind of latency; with ``times`` also pictures of the distributions."""
+    cluster = results.cluster
     table = _table("Latency (ms)", *_FIGURES)
+    shapes: dict[str, tuple[str]] = {}
+    if times is not None:
+        table.add_column("smallest to p99", no_wrap=True)
+        shapes = _shapes(results, times)
     for label, key in _LATENCIES:
-        table.add_row(label, *(_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES))
+        figures = (_number(getattr(cluster, f"{key}_{f}_ms")) for f in _FIGURES)
+        table.add_row(label, *figures, *shapes.get(key, ()))
     return table
+
+
+def _shapes(results: Results, times: RequestTimes) -> dict[str, tuple[str]]:
+    """The distribution of each kind of latency."""
+    columns = {"ttft": times.ttft_us, "e2e": times.e2e_us}
+    shapes = {
+        name: (distribution(column[column >= 0], _WIDTH),) for name, column in columns.items()
+    }
+    if results.itl is not None:
+        shapes["itl"] = (distribution(results.itl[0], _WIDTH, results.itl[1]),)
+    return shapes
 
 
 def _accuracy(accuracy: Accuracy) -> Iterator[RenderableType]:

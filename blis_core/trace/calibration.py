@@ -14,6 +14,7 @@ from operator import attrgetter
 import attrs
 
 from blis_core.errors import BlisError
+from blis_core.records import Record
 from blis_core.trace.chunk_times import ChunkTime
 from blis_core.trace.explanation import Explanation, Pair, explain
 from blis_core.trace.rows import TraceRow
@@ -31,8 +32,8 @@ KNOWN_LIMITATIONS = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class CalibrationOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CalibrationOptions(Record):
     """What is left out, and what lies between client and server."""
 
     warmup_requests: int | None = None
@@ -45,8 +46,8 @@ class CalibrationOptions:
     """Leave out rows with a status other than ``ok``, of which the reference takes no notice."""
 
 
-@attrs.frozen(kw_only=True)
-class Counts:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Counts(Record):
     """What became of the rows of the trace."""
 
     excluded: int
@@ -76,8 +77,8 @@ class Counts:
         return self.matched + self.excluded + self.unmatched_real
 
 
-@attrs.frozen(kw_only=True)
-class Calibration:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Calibration(Record):
     """The outcome of a comparison."""
 
     counts: Counts

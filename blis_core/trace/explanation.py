@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import attrs
 
+from blis_core.records import Record
+
 
 class Pair(NamedTuple):
     """One request, measured and simulated; times in us as the client saw them."""
@@ -27,8 +29,8 @@ class Pair(NamedTuple):
     sim_tokens: int
 
 
-@attrs.frozen(kw_only=True)
-class Explanation:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Explanation(Record):
     """Mean differences, simulated minus measured, in us; the parts add up to ``e2e``."""
 
     requests: int

@@ -11,6 +11,7 @@ import attrs
 from blis_core import log
 from blis_core.contracts import MAX_INT64, ImportedRequest
 from blis_core.errors import BlisError
+from blis_core.records import Record
 from blis_core.trace.prompt_blocks import PromptBlocks, misfit
 from blis_core.trace.rows import TraceRow, TraceRows
 from blis_core.trace.tracev2 import TraceHeader
@@ -18,8 +19,8 @@ from blis_core.workload.spec import VERSION, Arrival, Client, Distribution, Work
 from blis_core.workload.validation import validate
 
 
-@attrs.frozen(kw_only=True)
-class ImportedTraffic:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ImportedTraffic(Record):
     """Imported requests in order of arrival; each has a prompt."""
 
     source: str

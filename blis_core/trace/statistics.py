@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from blis_core.records import Record
+
 PERCENTILES = (50, 90, 95, 99)
 
 
-@attrs.frozen(kw_only=True)
-class WorkloadLevel:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class WorkloadLevel(Record):
     """The two distributions as a whole. Values in us; percent errors are fractions of the real
     figure, 0 if that is 0. Errors are simulated minus real, percent errors have no sign."""
 
@@ -37,8 +39,8 @@ class WorkloadLevel:
     sim_p99: float
 
 
-@attrs.frozen(kw_only=True)
-class RequestLevel:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RequestLevel(Record):
     """Request by request."""
 
     mape: float
@@ -51,8 +53,8 @@ class RequestLevel:
     """``excellent``, ``good``, ``fair`` or ``poor``, by the two figures above."""
 
 
-@attrs.frozen(kw_only=True)
-class MetricComparison:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetricComparison(Record):
     """One metric of both sides."""
 
     workload_level: WorkloadLevel

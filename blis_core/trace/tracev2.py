@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import attrs
 
 from blis_core.files import atomic_write, read_bytes
+from blis_core.records import Record
 from blis_core.structuring import load_yaml, structure
 from blis_core.trace.rows import TraceRow, TraceRows, format_rows, parse_rows
 from blis_core.yaml_writing import dump_yaml
 
 
-@attrs.frozen(kw_only=True)
-class ServerInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ServerInfo(Record):
     """The serving engine that a trace was recorded from; empty and 0 mean unknown."""
 
     type: str = ""
@@ -31,15 +32,15 @@ class ServerInfo:
     max_model_len: int = 0
 
 
-@attrs.frozen(kw_only=True)
-class NetworkInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NetworkInfo(Record):
     """The network between recorder and server."""
 
     measured_rtt_ms: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class TraceHeader:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TraceHeader(Record):
     """The YAML header. Version, unit and mode are information only; nothing depends on them."""
 
     trace_version: int = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from blis_core.contracts import Request
+from blis_core.records import Record
 from blis_core.rng import GoRand
 from blis_core.workload.clients import client_source, request_traits
 from blis_core.workload.generated import UNLIMITED
@@ -26,8 +27,8 @@ _BLUEPRINTS, _USERS = 7919, 10007
 """Offsets from the seed of the workload to those of the streams used here."""
 
 
-@attrs.frozen(kw_only=True)
-class Loops:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Loops(Record):
     """Requests to begin with, without ids, and the sessions that they begin."""
 
     requests: list[Request]
@@ -50,17 +51,14 @@ def close_loops(
     ``drawn`` are the requests of all rate-based clients in order, cut at ``max_requests`` (0 =
     unlimited): the limit is spent on rounds that are dropped here (reference quirk 04-8).
     """
-    warnings: list[str] = []
+    idle: list[str] = []
     sessions: list[Blueprint] = []
     firsts = _first_requests(drawn, looping)
     rng = GoRand(seed + _BLUEPRINTS)
     for client in looping:
         found = _sessions(client, firsts[client.id], rng, horizon)
         if not found:
-            warnings.append(
-                f"client {client.id!r} works in a closed loop, but none of its sessions begins"
-                " within the horizon, its windows and the number of requests"
-            )
+            idle.append(client.id)
         sessions += found
     closed = {blueprint.session for blueprint in sessions}
     requests = [r for r in drawn if r.round_index == 0 or r.session not in closed]
@@ -75,7 +73,20 @@ def close_loops(
     budget = UNLIMITED
     if max_requests and users:
         budget = max(0, max_requests - len(requests))
-    return Loops(requests=requests, sessions=sessions, follow_up_budget=budget, warnings=warnings)
+    return Loops(
+        requests=requests, sessions=sessions, follow_up_budget=budget, warnings=_of_idle(idle)
+    )
+
+
+def _of_idle(clients: Sequence[str]) -> list[str]:
+    """One warning about clients of a closed loop that never begin, however many there are."""
+    if not clients:
+        return []
+    who = f"client {clients[0]!r} works"
+    if len(clients) > 1:
+        who = f"clients {clients[0]!r} and {len(clients) - 1} more work"
+    where = "begins within the horizon, their windows and the number of requests"
+    return [f"{who} in a closed loop, but no session of theirs {where}"]
 
 
 # --------------------------------------------------------------------------------------- sessions

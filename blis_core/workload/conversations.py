@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from blis_core.contracts import LengthSampler, Request
+from blis_core.records import Record
 from blis_core.workload.activity import Activity
 from blis_core.workload.generation import Source, Traits
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from blis_core.contracts import TokenArray
 
 
-@attrs.frozen(kw_only=True)
-class Conversation:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Conversation(Record):
     """What the sessions of a client have in common."""
 
     rounds: int

@@ -15,6 +15,7 @@ import attrs
 
 from blis_core.contracts import MAX_INT64, ArrivalSetup, LengthSetup, Request
 from blis_core.errors import BlisError
+from blis_core.records import Record
 from blis_core.rng import GoRand, stream_seed
 from blis_core.workload.arrivals import ConstantArrivals
 from blis_core.workload.generated import GeneratedWorkload
@@ -34,8 +35,8 @@ CLIENT = "distribution"
 PREFIX_GROUP = "shared"
 
 
-@attrs.frozen
-class LengthBounds:
+@attrs.frozen(eq=False, repr=False)
+class LengthBounds(Record):
     """Mean, standard deviation and bounds of a length, in tokens."""
 
     mean: int
@@ -58,8 +59,8 @@ class LengthBounds:
         return GaussianLengths(LengthSetup(params=self.params))
 
 
-@attrs.frozen
-class FlagWorkload:
+@attrs.frozen(eq=False, repr=False)
+class FlagWorkload(Record):
     """What is to be generated. Nothing is checked here; see :func:`check_distribution`."""
 
     rate: float

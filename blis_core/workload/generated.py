@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from blis_core.contracts import Request
+from blis_core.records import Record
 
 if TYPE_CHECKING:
     from blis_core.workload.sessions import Blueprint
@@ -25,8 +26,8 @@ class FollowUps(Protocol):
         """``request`` was turned away by the cluster at ``now`` (us); what follows later."""
 
 
-@attrs.frozen(kw_only=True)
-class GeneratedWorkload:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class GeneratedWorkload(Record):
     """Requests to begin with, and how sessions go on."""
 
     requests: Iterable[Request] = ()

@@ -14,6 +14,7 @@ import attrs
 from blis_core import log
 from blis_core.contracts import MAX_INT64
 from blis_core.errors import BlisError
+from blis_core.records import Record
 from blis_core.workload.arrivals import NormalizedExponentialArrivals
 from blis_core.workload.numeric import trunc_int64
 from blis_core.workload.spec import (
@@ -40,8 +41,8 @@ MAX_STAGE_CLIENTS = 10_000_000
 """Clients in all other cases. Far beyond use; more would exhaust memory before anything ran."""
 
 
-@attrs.frozen(kw_only=True)
-class Expansion:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Expansion(Record):
     """What an inference-perf section amounts to."""
 
     category: str

@@ -57,7 +57,10 @@ def prepare(
     if section is not None and section.open_loop is not None:
         return _open_loop(spec, section, horizon, max_requests, timeout_us)
     if max_requests == 0 and horizon == MAX_INT64:
-        raise BlisError("the workload has no end: limit the number of requests, or set a horizon")
+        raise BlisError(
+            "the workload has no end: set num_requests or horizon in its file, or give"
+            " --num-requests or --horizon"
+        )
     spec, warnings = _complete(spec, timeout_us)
     clients = spec.clients + expand_cohorts(spec.cohorts)
     rng = GoRand(stream_seed(spec.seed, "workload-gen"))

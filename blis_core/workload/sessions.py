@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from blis_core.contracts import QUEUED, TIMED_OUT, LengthSampler, Request
+from blis_core.records import Record
 from blis_core.rng import GoRand
 from blis_core.workload.deadlines import deadline, patience
 from blis_core.workload.generation import refuse_length
@@ -30,8 +31,8 @@ STATUSES: Final = (ACTIVE, COMPLETED, CANCELLED, BUDGET_EXHAUSTED, HORIZON_INTER
 turned away by the cluster, which ends the session as silently as in the reference."""
 
 
-@attrs.frozen(kw_only=True)
-class Blueprint:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Blueprint(Record):
     """How a session goes on after its first request."""
 
     session: str

@@ -15,6 +15,7 @@ from __future__ import annotations
 import attrs
 
 from blis_core import log
+from blis_core.records import Record
 from blis_core.structuring import load_yaml, read_yaml, structure
 
 VERSION = "2"
@@ -22,8 +23,8 @@ VERSION = "2"
 # -------------------------------------------------------------------------------- parts of clients
 
 
-@attrs.frozen(kw_only=True)
-class Arrival:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Arrival(Record):
     """How the requests of a client are spread over time."""
 
     process: str = ""
@@ -33,8 +34,8 @@ class Arrival:
     ``weibull`` from 0.01 to 10.4. Allowed: > 0."""
 
 
-@attrs.frozen(kw_only=True)
-class Distribution:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Distribution(Record):
     """A distribution of lengths in tokens (or of counts, or of percentages)."""
 
     type: str = ""
@@ -46,8 +47,8 @@ class Distribution:
     """Accepted for compatibility and never read."""
 
 
-@attrs.frozen(kw_only=True)
-class Network:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Network(Record):
     """The path between client and server. Kept for other tools; a simulation does not apply it."""
 
     rtt_ms: float = 0.0
@@ -56,8 +57,8 @@ class Network:
     """Bandwidth in either direction; 0 or less = unlimited. Unit: Mbit/s."""
 
 
-@attrs.frozen(kw_only=True)
-class Window:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Window(Record):
     """The half-open span [start_us, end_us)."""
 
     start_us: int = 0
@@ -66,16 +67,16 @@ class Window:
     """First instant after it. Unit: us. Allowed: > ``start_us``."""
 
 
-@attrs.frozen(kw_only=True)
-class Lifecycle:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Lifecycle(Record):
     """When a client is active."""
 
     windows: tuple[Window, ...] = ()
     """The client is active in their union. Allowed: at least one."""
 
 
-@attrs.frozen(kw_only=True)
-class Multimodal:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Multimodal(Record):
     """Makes up prompts from text, images, audio and video.
 
     A part without a type adds nothing. Images, audio and video need a size and a count.
@@ -101,8 +102,8 @@ ACCUMULATE = "accumulate"
 """The one ``context_growth`` that has an effect."""
 
 
-@attrs.frozen(kw_only=True)
-class MultiTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MultiTurn(Record):
     """Sessions of several rounds."""
 
     max_rounds: int = 0
@@ -116,8 +117,8 @@ class MultiTurn:
     """One session in all, instead of one per arrival."""
 
 
-@attrs.frozen(kw_only=True)
-class Reasoning:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Reasoning(Record):
     """Conversations and the share of reasoning in outputs."""
 
     reason_ratio_distribution: Distribution = attrs.field(factory=Distribution)
@@ -129,8 +130,8 @@ class Reasoning:
 # ------------------------------------------------------------------------------ clients and cohorts
 
 
-@attrs.frozen
-class NormalisedExponential:
+@attrs.frozen(eq=False, repr=False)
+class NormalisedExponential(Record):
     """A factory of exactly ``count`` exponential gaps that fill ``duration_us``."""
 
     count: int
@@ -139,8 +140,8 @@ class NormalisedExponential:
     """>= ``count``."""
 
 
-@attrs.frozen
-class FactoryPoisson:
+@attrs.frozen(eq=False, repr=False)
+class FactoryPoisson(Record):
     """A factory of exponential gaps whose rate is not a share of the aggregate rate."""
 
     rate_per_us: float
@@ -150,8 +151,8 @@ class FactoryPoisson:
 Factory = NormalisedExponential | FactoryPoisson
 
 
-@attrs.frozen(kw_only=True)
-class Client:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Client(Record):
     """A source of requests: open (a share of the rate), or closed (``concurrency`` users)."""
 
     id: str = ""
@@ -215,8 +216,8 @@ class Client:
         return () if self.lifecycle is None else self.lifecycle.windows
 
 
-@attrs.frozen(kw_only=True)
-class Diurnal:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Diurnal(Record):
     """Activity that follows the hours of one day."""
 
     peak_hour: int = 0
@@ -225,8 +226,8 @@ class Diurnal:
     """Activity at the peak over that twelve hours away. Allowed: >= 1."""
 
 
-@attrs.frozen(kw_only=True)
-class Spike:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Spike(Record):
     """Activity within one span."""
 
     start_time_us: int = 0
@@ -235,8 +236,8 @@ class Spike:
     """Length of the span. Unit: us. Allowed: >= 1."""
 
 
-@attrs.frozen(kw_only=True)
-class Drain:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Drain(Record):
     """Full activity up to a time, then a decline in ten segments."""
 
     start_time_us: int = 0
@@ -245,8 +246,8 @@ class Drain:
     """Length of the decline. Unit: us. Allowed: >= 1."""
 
 
-@attrs.frozen(kw_only=True)
-class Cohort:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Cohort(Record):
     """``population`` equal clients. Keys shared with :class:`Client` mean the same.
 
     Members are active in the union of the patterns ``diurnal``, ``spike`` and ``drain``; without
@@ -289,8 +290,8 @@ class Cohort:
 # ---------------------------------------------------------------------------------- other sources
 
 
-@attrs.frozen(kw_only=True)
-class ServegenData:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ServegenData(Record):
     """A folder of ServeGen data, each chunk of which becomes a client."""
 
     path: str = ""
@@ -301,8 +302,8 @@ class ServegenData:
     """Rows from this time on are left out; 0 or less = none. Unit: s."""
 
 
-@attrs.frozen(kw_only=True)
-class Stage:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Stage(Record):
     """A phase of constant load."""
 
     rate: float = 0.0
@@ -311,8 +312,8 @@ class Stage:
     """Length of the stage. Unit: s. Allowed: >= 1."""
 
 
-@attrs.frozen(kw_only=True)
-class SharedPrefix:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SharedPrefix(Record):
     """Users that share system prompts."""
 
     num_unique_system_prompts: int = 0
@@ -329,8 +330,8 @@ class SharedPrefix:
     """Makes the requests of a user rounds of one session, in a closed loop."""
 
 
-@attrs.frozen(kw_only=True)
-class OpenLoop:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OpenLoop(Record):
     """Sends at the stages' rates without waiting for answers, going round fixed prompts."""
 
     num_groups: int = 10
@@ -346,8 +347,8 @@ class OpenLoop:
     """From the last answer of a stage to the beginning of the next. Unit: s. Allowed: >= 0."""
 
 
-@attrs.frozen(kw_only=True)
-class InferencePerf:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InferencePerf(Record):
     """A workload in the terms of the inference-perf benchmark."""
 
     stages: tuple[Stage, ...] = ()
@@ -358,8 +359,8 @@ class InferencePerf:
     """Sends like the benchmark itself. Left out = the reference's clients, which share the rate."""
 
 
-@attrs.frozen(kw_only=True)
-class WorkloadSpec:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class WorkloadSpec(Record):
     """A whole workload. Clients, ServeGen data and inference-perf exclude one another."""
 
     version: str = ""

@@ -12,6 +12,7 @@ import attrs
 
 from blis_core.contracts import MAX_INT64
 from blis_core.errors import BlisError
+from blis_core.records import Record
 from blis_core.workload.flags import FlagWorkload, LengthBounds, specification
 from blis_core.workload.generated import GeneratedWorkload
 from blis_core.workload.inference_perf import with_inference_perf
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from blis_core.catalog.defaults import Preset
 
 
-@attrs.frozen(kw_only=True)
-class Traffic:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Traffic(Record):
     """Requests to be sent, and what their texts are made from."""
 
     workload: GeneratedWorkload

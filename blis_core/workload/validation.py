@@ -15,6 +15,7 @@ import attrs
 
 from blis_core.errors import BlisError
 from blis_core.plugins import get_registry
+from blis_core.records import Record
 from blis_core.workload.numeric import trunc_int64
 from blis_core.workload.spec import Arrival, Client, Cohort, Distribution, Reasoning, WorkloadSpec
 
@@ -28,8 +29,8 @@ NOT_FOR_TOKENS = frozenset({"lognormal"})
 """Length distributions that serve other purposes than prompts and outputs (quirk 04-14)."""
 
 
-@attrs.frozen
-class _Names:
+@attrs.frozen(eq=False, repr=False)
+class _Names(Record):
     """Samplers that are there to be chosen from, plugins' included."""
 
     processes: Collection[str]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import blis_core.run
+from blis_core import log
 from blis_core.cli import replay, run
+from blis_core.cli.main import main
 from blis_core.config import ReplayConfig, RunConfig
 from blis_core.errors import BlisError
 from blis_core.results.aggregate import build_results
@@ -26,7 +28,7 @@ def results(monkeypatch: pytest.MonkeyPatch) -> Results:
         generated=[done],
         workload_seed=7,
     )
-    simulated: Callable[[Any], Results] = lambda config: found  # noqa: E731
+    simulated: Callable[[Any], Results] = lambda config, **_: found  # noqa: E731
     monkeypatch.setattr(blis_core.run, "run_simulation", simulated)
     monkeypatch.setattr(blis_core.run, "run_replay", simulated)
     return found
@@ -132,3 +134,19 @@ def test_parsing_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_cautions_are_said_once_on_stderr_and_are_in_the_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log.set_level("warn")
+    argv = "run --model qwen/qwen3-14b --rate 20 --num-requests 8 --output json".split()
+    assert main([*argv, "--total-kv-blocks", "60"]) == 0
+    shown = capsys.readouterr()
+    warnings = json.loads(shown.out)["warnings"]
+    assert [text.partition(":")[0] for text in warnings[1:]] == ["dropped", "kv-cache", "short"]
+    assert shown.err.splitlines() == [f"[warning] {text}" for text in warnings]
+    assert main([*argv, "--log", "error"]) == 0
+    assert capsys.readouterr().err == ""
+    log.set_level("warn")

@@ -13,7 +13,8 @@ from blis_core.config import RunConfig
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.deployment import resolve
 from blis_core.engine.instance import Instance
-from blis_core.run import _policies, _simulator_seed
+from blis_core.planning import simulator_seed
+from blis_core.run import _policies
 
 
 def drain(agenda: Agenda) -> None:
@@ -40,7 +41,7 @@ def cluster_of(instances: int = 2, **options: Any) -> Cluster:
         **options,
     )
     return build_cluster(
-        config, resolve(config), _policies(config), MAX_INT64, _simulator_seed(config)
+        config, resolve(config), _policies(config), MAX_INT64, simulator_seed(config)
     )
 
 

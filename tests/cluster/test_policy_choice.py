@@ -171,7 +171,7 @@ def test_malformed_scorers(text: str, message: str) -> None:
             "--admission-policy: unknown admission policy 'x' .available: always-admit",
         ),
         ("routing_policy", "--routing-policy: unknown routing policy 'x'"),
-        ("priority_policy", "--priority-policy: 'x' is unknown; choose constant"),
+        ("priority_policy", "--priority-policy: unknown priority policy 'x' .available: constant"),
         ("scheduler", "--scheduler: unknown scheduler 'x'"),
     ],
 )

@@ -21,7 +21,7 @@ PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 OURS = ("blis-core", *(path.name.replace("_", "-") for path in PLUGINS))
 MODEL = ["--model", "qwen/qwen3-14b"]
 SMALL = (
-    "--num-requests 20 --rate 10 "
+    "--num-requests 100 --rate 10 "
     "--output-tokens 20 --output-tokens-stdev 8 --output-tokens-min 4 --output-tokens-max 40"
 ).split()
 

@@ -15,7 +15,7 @@ from tests.plugins.environment import MODEL, ROOT, build
 EXAMPLE = ROOT / "examples" / "blis-scorer-demo"
 TIGHT = (
     "--num-requests 60 --rate 200 --num-instances 2 --total-kv-blocks 300 --max-model-len 2048"
-    " --routing-policy weighted --routing-scorers"
+    " --log error --routing-policy weighted --routing-scorers"
 ).split()
 
 

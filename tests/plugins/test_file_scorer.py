@@ -24,7 +24,7 @@ MINE = """
         register("mine", Mine, summary="high numbers")
 """
 FLAGS = (
-    "--model qwen/qwen3-14b --num-requests 60 --rate 50 --num-instances 3"
+    "--log error --model qwen/qwen3-14b --num-requests 60 --rate 50 --num-instances 3"
     " --routing-policy weighted --routing-scorers mine:2,queue-depth:1"
     " --trace-level decisions --summarize-trace"
 ).split()

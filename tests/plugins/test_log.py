@@ -52,12 +52,30 @@ def test_unknown_level(level):
         log.set_level(level)
 
 
-def test_structlog_is_imported_with_the_first_line_only():
+def test_structlog_is_imported_only_for_lines_that_need_it():
     code = (
-        "import sys; from blis_core import log; log.info('quiet'); "
-        "print('structlog' in sys.modules); log.error('loud'); print('structlog' in sys.modules)"
+        "import sys; from blis_core import log; log.error('loud [x] and clear'); "
+        "print('structlog' in sys.modules); log.error('loud [x] and clear', value=1); "
+        "print('structlog' in sys.modules); log.error('loud [x] and clear')"
     )
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout.split() == ["False", "True"]
+    without, with_value, by_structlog = process.stderr.splitlines()
+    assert without == by_structlog == "[error] loud [x] and clear"
+    assert with_value == f"{without} value=1"
+
+
+def test_warnings_are_collected_whether_or_not_they_are_shown(capsys):
+    with log.collected() as texts:
+        log.warning("one", value=1)
+        log.set_level("error")
+        log.warning("two")
+        log.error("an error is no warning")
+        log.keep("three")
+        with log.collected() as inner:
+            log.warning("four")
+    log.warning("five")
+    assert (texts, inner) == (["one", "two", "three"], ["four"])
+    assert capsys.readouterr().err == "[warning] one value=1\n[error] an error is no warning\n"

@@ -136,7 +136,7 @@ def test_the_core_alone_says_what_to_install(environment):
 def test_a_plugin_beside_the_core(environment, plugins, arguments):
     environment.install("blis-core", *plugins)
     assert list(environment.listed()) == ["core", *plugins]
-    assert environment.run(*arguments)["completed_requests"] == 20
+    assert environment.run(*arguments)["completed_requests"] == 100
 
 
 def test_the_deprecated_models_work_and_say_so_once(environment):
@@ -144,7 +144,7 @@ def test_the_deprecated_models_work_and_say_so_once(environment):
     coefficients = ["--alpha-coeffs", "1500,3,900", "--beta-coeffs", "6200,17,5"]
     process = environment.blis("run", *MODEL, *SMALL, "--latency-model", "blackbox", *coefficients)
     assert process.returncode == 0
-    assert '"completed_requests": 20' in process.stdout
+    assert '"completed_requests": 100' in process.stdout
     assert process.stderr.count("deprecated") == 1
     assert "trained-physics" in process.stderr
 
@@ -185,10 +185,11 @@ def test_life_of_a_third_party_distribution(environment, tmp_path):
     assert "scorer: mine" in table
 
     # used
-    metrics = environment.run("--latency-model", "fixed", "--rate", "1000")
+    metrics = environment.run("--latency-model", "fixed")
     assert metrics["itl_mean_ms"] == 12.345
     process = environment.blis("run", *MODEL, *SMALL, *weighted)
-    assert (process.returncode, process.stderr) == (0, "")
+    assert process.returncode == 0
+    assert process.stderr.startswith("[warning] idle-instances: 1 of 2")  # it prefers the other one
     instances = [
         json.loads(block[: block.index("\n}") + 2])
         for block in process.stdout.split("=== Simulation Metrics ===")[1:]

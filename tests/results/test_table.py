@@ -1,6 +1,7 @@
 """The summary for a terminal: what it shows, and that it fits."""
 
 import io
+import re
 
 from rich.console import Console
 
@@ -86,6 +87,34 @@ def test_everything_at_once_fits() -> None:
         assert present in text
     assert "Jain fairness index" in text
     assert "6 of 1,264 requests" in text
+
+
+def on_a_terminal(results: Results) -> str:
+    stream = io.StringIO()
+    print_table(
+        results, Console(file=stream, width=80, highlight=False, force_terminal=True, no_color=True)
+    )
+    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+
+
+def test_pictures_on_a_terminal_only() -> None:
+    requests = [record(f"r{i}", i * 10**6, ttft=10_000 + i, e2e=10**6, delay=0) for i in range(10)]
+    metrics = with_latencies(instance(*requests, sim_ended=20 * 10**6), {5000: 90, 9000: 10})
+    results = build_results([metrics], several=False)
+    text = on_a_terminal(results)
+    assert "smallest to p99" in text
+    assert re.search(r"Between tokens .* █ {22}▁", text)
+    assert re.search(r"Arrivals +[█▄ ]+ +0 to 20.0 s", text)
+    assert re.search(r"Completions  +[█▄ ]+\n", text)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "█" not in shown(results)
+    assert "Arrivals" not in shown(results)
+
+
+def test_no_pictures_of_nothing() -> None:
+    assert "Arrivals" not in on_a_terminal(build_results([instance(record())], several=False))
+    one = build_results([instance(record(ttft=5, e2e=9))], several=False)
+    assert "End to end" in on_a_terminal(one)
 
 
 def test_nothing_completed() -> None:

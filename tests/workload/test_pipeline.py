@@ -286,6 +286,13 @@ def test_no_session_is_worth_a_warning() -> None:
     assert "client 'c' works in a closed loop" in warning
 
 
+def test_many_clients_without_sessions_are_one_warning() -> None:
+    never = Lifecycle(windows=(Window(start_us=0, end_us=1),))
+    clients = [attrs.evolve(client(reasoning=rounds(), lifecycle=never), id=i) for i in "abc"]
+    (warning,) = workload(*clients, horizon=10**6).warnings
+    assert "clients 'a' and 2 more work in a closed loop" in warning
+
+
 def test_rounds_without_their_first_stay_as_they_are() -> None:
     """Think times below 0 let later rounds come first, and a limit can cut the first one off."""
     made = workload(client(reasoning=rounds(3, -40_000)), n=2)

@@ -29,7 +29,7 @@ def itl(document):
 
 def test_scale(blis):
     _, plain, err = blis("--latency-model", "kernels")
-    assert err == ""
+    assert "latency model" not in err  # cautions about so small a run are another matter
     _, scaled, _ = blis("--latency-model", "kernels", "--latency-option", "scale=2")
     assert itl(scaled) == pytest.approx(2 * itl(plain), rel=0.1)
 
@@ -37,7 +37,7 @@ def test_scale(blis):
 def test_a_profile_chooses_the_model_and_an_option_wins_over_it(blis, tmp_path):
     (tmp_path / "p.yaml").write_text("latency_model: kernels\noptions: {scale: 1.5}\ntp: 1\n")
     _, profiled, err = blis("--latency-profile", "p.yaml")
-    assert err == ""
+    assert "latency model" not in err
     _, given, _ = blis("--latency-model", "kernels", "--latency-option", "scale=1.5")
     assert itl(profiled) == itl(given)
     _, plain, _ = blis("--latency-profile", "p.yaml", "--latency-option", "scale=1")
@@ -84,7 +84,7 @@ def test_a_wrong_option(blis, option):
 def test_options_are_for_backends_that_have_some(blis):
     code, _, err = blis("--latency-option", "scale=2")
     assert code == 1
-    assert "latency model roofline has no such option" in err
+    assert "latency model roofline has no options" in err
 
 
 def test_listing_shows_the_options(capsys):

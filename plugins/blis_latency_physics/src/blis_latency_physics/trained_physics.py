@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from blis_core.api import (
+    MAX_INT64,
     BatchShape,
     CoefficientQuery,
     HardwareDescription,
@@ -102,6 +103,7 @@ class TrainedPhysics(LatencyModel):
             model.effective_weight_bytes,
         )
         self._weights_us: dict[int, float] = {}
+        self._dense_weights_us = 0.0 if model.experts > 1 else self._weights(1)
         self._batches: dict[int, _DecodeBatch] = {}
         self._vector = tuple(
             np.array(value)
@@ -131,7 +133,8 @@ class TrainedPhysics(LatencyModel):
             if decodes == 0:
                 return 1
             value = self._decode_us(decodes, context_sum)
-            terms = self._batches[decodes].terms
+            for term in self._batches[decodes].terms:
+                value += term
         else:
             value = self._prefill_us(prefills)
             if decodes:
@@ -139,10 +142,17 @@ class TrainedPhysics(LatencyModel):
             tokens = decodes
             for _, new_tokens, _ in prefills:
                 tokens += new_tokens
-            terms = self._fixed_terms(tokens, decodes + len(prefills))
-        for term in terms:
-            value += term
-        return max(1, truncate_us(value))
+            # as in _fixed_terms, whose zeros add nothing here
+            value += self._dense_weights_us or self._weights(tokens)
+            if self._exchange_share:
+                value += self._communication(tokens)
+            value += self._per_layer
+            value += self._b6 * (decodes + len(prefills))
+            value += self._per_step
+            value += self._per_moe_layer
+        if not value < _TWO_63:  # or not a number, as in truncate_us
+            return MAX_INT64
+        return int(value) or 1
 
     def decode_times(self, decodes: int, context_sum: int, steps: int) -> npt.NDArray[np.int64]:
         """As :meth:`step_time` for each of ``steps`` consecutive decode steps."""
