@@ -82,6 +82,11 @@ def test_engines_that_share_experts_are_another_deployment():
     assert "no run on H100" in accuracy_of(KNOWN, lagging=True, engines=2).outside
 
 
+def test_a_range_of_one_value_is_one_value():
+    odd = facts(hardware="RTX4090", tp=1, prompt_tokens=100.0, output_tokens=650.0, rate=0.0)
+    assert any("(compared: 857)" in text for text in accuracy_of(odd, lagging=True).outside)
+
+
 def test_the_rules_of_the_reference_were_not_compared():
     assert "--semantics vllm" in accuracy_of(KNOWN, lagging=False).outside[0]
 

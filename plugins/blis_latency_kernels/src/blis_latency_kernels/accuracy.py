@@ -118,8 +118,8 @@ def _outside(run: RunFacts, gpu: str, known: Sequence[ValidatedRun]) -> Iterator
         # fewer requests than in any run are an easier load, not another one
         low = 0.0 if values is rates else min(values, default=0.0) / MARGIN
         if values and not low <= value <= max(values) * MARGIN:
-            known_range = f"{_short(min(values))} to {_short(max(values))}"
-            yield f"{_short(value)} {name} (compared: {known_range})"
+            ends = dict.fromkeys((_short(min(values)), _short(max(values))))
+            yield f"{_short(value)} {name} (compared: {' to '.join(ends)})"
 
 
 def _short(value: float) -> str:
