@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from blis_core.accuracy import Accuracy, RunFacts, ValidatedRun
+    from blis_core.accuracy import Accuracy, RunFacts, StepInterval, ValidatedRun
     from blis_core.catalog.defaults import Preset, load_defaults
     from blis_core.cli.options import ConfigCommand
     from blis_core.cluster.admission import AdmissionSetup
@@ -182,6 +182,7 @@ __all__ = [
     "SessionManager",
     "SimulatedRequest",
     "SimulationConfig",
+    "StepInterval",
     "Trace",
     "TraceHeader",
     "TraceRow",
@@ -263,6 +264,7 @@ _ELSEWHERE = {
     "SessionManager": "workload.sessions",
     "SimulatedRequest": "trace.simulated",
     "SimulationConfig": "config",
+    "StepInterval": "accuracy",
     "Trace": "trace.tracev2",
     "TraceHeader": "trace.tracev2",
     "TraceRow": "trace.rows",
