@@ -87,6 +87,8 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     **{("scorer", name): "blis-routing" for name in _SCORERS.split()},
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
+    ("command", "plan"): "blis-plan",
+    ("command", "saturate"): "blis-plan",
     ("command", "fit"): "blis-validate",
     ("command", "validate"): "blis-validate",
 }
