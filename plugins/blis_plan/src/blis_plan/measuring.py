@@ -6,10 +6,12 @@ many failures as it leaves out of account, and a mean bears none. If nothing fai
 those that ``blis run`` prints.
 
 **Sustained.** A run that ends can meet an SLO at any rate, because its queue has no time to grow.
-If requests come faster than they are served, by a share f of the rate, the latency of a request
-grows by f/(1 - f) seconds for every second that it comes later. So latencies of the last quarter of
-the requests (by time of arrival) are compared with those of the second quarter. The first one is
-left out: in it the batches fill up.
+Of a steady load the *backlog* tells: the share of the requests that arrive in the second half by
+which completions in that time fall short of them. In the first half the batches fill up. A load
+that changes by itself has a backlog whenever it rises, so there the *growth* of latencies tells: if
+requests come faster than they are served, by a share f of the rate, the latency of a request grows
+by f/(1 - f) seconds for every second that it comes later. The last quarter is compared with the
+second.
 """
 
 from __future__ import annotations
@@ -27,12 +29,18 @@ from blis_plan.slo import MEAN, Slo
 if TYPE_CHECKING:
     from blis_core.api import Request, Results
 
-STEADY_GROWTH: Final = 0.02
-"""Growth of latencies (s per s) beyond which a steady load is not sustained, above the noise."""
-UNSTEADY_GROWTH: Final = 0.15
-"""The same for a load that changes by itself, whose latencies may rise and fall."""
-NOISE: Final = 2.0
-"""Standard errors of the growth that are put down to chance."""
+MOST_BACKLOG: Final = 0.02
+"""Share of requests left over, beyond which a steady load is not sustained."""
+MOST_GROWTH: Final = 0.15
+"""Growth of latencies (s per s) beyond which a load that changes by itself is not sustained; it is
+larger, because they may rise for a while."""
+NOISE: Final = 3.0
+"""Standard errors that are put down to chance."""
+LEAST_VARIANCE: Final = 0.25
+"""Variance of the number in flight over its mean, if requests come in equal gaps: their lengths
+still differ. With Poisson arrivals it is 1."""
+FEWEST: Final = 20
+"""Requests without which nothing can be said either."""
 SHORTEST_SPAN: Final = 4.0
 """Mean end-to-end latencies that arrivals have to go on for, or nothing can be said."""
 
@@ -59,6 +67,10 @@ class Run:
     """Growth of the end-to-end latency in s per s; nan = too few requests to tell."""
     growth_noise: float
     """Its standard error."""
+    backlog: float
+    """Share of the requests of the second half that are left over; nan = nothing to tell from."""
+    backlog_noise: float
+    """Its standard error: that of a change in the number of requests in flight."""
     span_s: float
     """From the first arrival to the last."""
     e2e_mean_s: float
@@ -84,13 +96,24 @@ class Run:
 
     def sustained(self, steady: bool) -> bool:
         """Whether latencies stay what they are; also true if nothing can be said."""
-        limit = STEADY_GROWTH if steady else UNSTEADY_GROWTH
-        return not self.growth > limit + NOISE * self.growth_noise
+        if steady:
+            return not self.backlog > MOST_BACKLOG + NOISE * self.backlog_noise
+        return not self.growth > MOST_GROWTH + NOISE * self.growth_noise
+
+    @property
+    def arriving(self) -> float:
+        """Arrivals per second in that half."""
+        return self.achieved / (1 - self.backlog) if self.backlog < 1 else self.offered
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether chance may decide if a steady load is sustained."""
+        return abs(self.backlog - MOST_BACKLOG) <= NOISE * self.backlog_noise
 
     @property
     def long_enough(self) -> bool:
         """Whether the run says anything about a load that goes on."""
-        return self.span_s >= SHORTEST_SPAN * self.e2e_mean_s and not math.isnan(self.growth)
+        return self.span_s >= SHORTEST_SPAN * self.e2e_mean_s and self.sent >= FEWEST
 
 
 def measure(results: Results, slos: Sequence[Slo], seed: int) -> Run:
@@ -105,6 +128,7 @@ def measure(results: Results, slos: Sequence[Slo], seed: int) -> Run:
     every = np.array([request.arrival for request in results.requests], dtype=np.float64)
     span = float(every.max() - every.min()) / 1e6 if len(every) else 0.0
     growth, noise = times.growth()
+    achieved, backlog, backlog_noise = times.second_half(every)
     accuracy = results.accuracy
     return Run(
         seed=seed,
@@ -114,9 +138,11 @@ def measure(results: Results, slos: Sequence[Slo], seed: int) -> Run:
         values=tuple(_value(slo, times, results) for slo in slos),
         misses=tuple(_misses(slo, times) for slo in slos),
         offered=(len(every) - 1) / span if span > 0 else 0.0,
-        achieved=times.achieved(every),
+        achieved=achieved,
         growth=growth,
         growth_noise=noise,
+        backlog=backlog,
+        backlog_noise=backlog_noise,
         span_s=span,
         e2e_mean_s=float(times.e2e.mean()) / 1e6 if done else 0.0,
         output_tokens=sum(r.output_len for r in done) / len(done) if done else 0.0,
@@ -191,15 +217,25 @@ class _Times:
             kept &= values <= limit * 1000
         return float(kept.sum()) / (len(kept) + self.failed)
 
-    def achieved(self, every: Any) -> float:
-        """Completions per second in the second half of the time in which requests arrived."""
-        if len(every) < 2:
-            return 0.0
-        first, last = float(every.min()), float(every.max())
-        middle = (first + last) / 2
+    def second_half(self, every: Any) -> tuple[float, float, float]:
+        """Of the second half of the time in which the requests ``every`` arrived: completions per
+        second, the share of arrivals by which they fall short, and its standard error."""
+        every = np.sort(every)
+        span = float(every[-1] - every[0]) if len(every) else 0.0
+        if span == 0:
+            return 0.0, math.nan, math.nan
+        # a little before the last arrival, where a burst is no more likely than elsewhere
+        start, end = every[0] + 0.45 * span, every[0] + 0.95 * span
         ends = self.arrival + self.e2e
-        count = int(((ends > middle) & (ends <= last)).sum())
-        return count * 1e6 / (last - middle) if last > middle else 0.0
+        ended = int(((ends > start) & (ends <= end)).sum())
+        arrived = int(((every > start) & (every <= end)).sum())
+        if not arrived:
+            return 0.0, math.nan, math.nan
+        gaps = np.diff(every)
+        burstiness = max(LEAST_VARIANCE, float(gaps.var() / gaps.mean() ** 2))
+        in_flight = float(self.e2e.sum()) / span
+        noise = math.sqrt(2 * in_flight * burstiness) / arrived
+        return ended * 2e6 / span, 1 - ended / arrived, noise
 
     def growth(self) -> tuple[float, float]:
         """Growth of the end-to-end latency per time of arrival, and its standard error."""

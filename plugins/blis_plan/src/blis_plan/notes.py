@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from blis_plan.probing import MOST_REQUESTS, Probe, Trials, noisy
@@ -12,37 +11,48 @@ if TYPE_CHECKING:
     from blis_core.api import Deployment
 
 FULL_CACHE: Final = 0.9
+SAMPLED: Final = 0.03
+"""Deviation of the rate that is worth a remark."""
 RULES: Final = (
     "every request counts: one that times out, is dropped, rejected or not finished is infinitely"
     " slow"
 )
 
 
-def notes_on_load(trials: Trials, probes: Iterable[Probe]) -> list[str]:
+def notes_on_load(trials: Trials, probes: Sequence[Probe]) -> list[str]:
     """What holds for all trials alike."""
     notes = list(trials.load.remarks)
+    notes += _sampling(trials, probes)
     fewest = min((run.sent for p in probes for run in p.runs if not run.early), default=0)
     if fewest:
         notes += noisy(trials.slos, fewest)
     return notes
 
 
+def _sampling(trials: Trials, probes: Sequence[Probe]) -> list[str]:
+    """How far the rates that were drawn are from those that were meant."""
+    if not trials.load.steady:
+        return []
+    met = [(run, p) for p in probes if p.met for run in p.runs]
+    off = max((abs(run.offered / p.rate - 1) for run, p in met if p.rate > 0), default=0.0)
+    if off <= SAMPLED:
+        return []
+    text = (
+        f"arrivals are drawn at random, and some runs offer {off:.0%} more or less than their rate"
+    )
+    return [f"{text}; more --seeds or --num-requests bring that down"]
+
+
 def notes_on(probe: Probe, deployment: Deployment) -> list[str]:
     """What is remarkable about one trial."""
     notes = []
     if not probe.violated and not probe.sustained:
-        notes.append(
-            f"not sustained: the SLOs are met only because the run ends; latencies grow by"
-            f" {probe.growth * 1000:.0f} ms every second ({probe.achieved:.3g} requests/s come"
-            " through)"
-        )
+        notes.append(f"not sustained: the SLOs are met only because the run ends; {probe.growing}")
     elif not probe.violated and not probe.long_enough:
         notes.append(
             "too short to tell: requests arrive for less than four times as long as one of them"
             " takes, so the system never fills up; give more requests"
         )
-    elif probe.met and any(math.isnan(run.growth) for run in probe.runs):
-        notes.append("too few requests to see whether the queue grows")
     blocks = deployment.total_blocks
     peak = max(run.peak_used_blocks for run in probe.runs) / blocks if blocks else 0.0
     if peak >= FULL_CACHE:

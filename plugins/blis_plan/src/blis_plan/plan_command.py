@@ -130,6 +130,7 @@ class PlanCommand(ConfigCommand[PlanConfig]):
 
     def configure(self, given: dict[str, Any]) -> PlanConfig:
         """Options that are given win over those of the file."""
+        given = {name: value for name, value in given.items() if value != ()}
         if path := given.get("plan_file"):
             specs = [spec for spec in self.specs if spec.name != "plan_file"]
             lists = [f"{name}_" for name in VARIED] + ["price"]

@@ -104,7 +104,6 @@ class Answer:
     def why(self, progress: Progress) -> str:
         """In words, why a group is not among the best."""
         group, status = progress.group, self.status(progress)
-        unit = "per hour" if self.priced else "GPUs"
         if status == IMPOSSIBLE:
             return progress.error
         if status == NOT_CARRIED:
@@ -115,16 +114,19 @@ class Answer:
         if status == GIVEN_UP:
             assert progress.beaten_by is not None
             return (
-                f"costs at least {progress.least_cost:.4g} {unit} with at most"
-                f" {percent(progress.most_headroom)} headroom; {self.name(progress.beaten_by)} is"
-                " better"
+                f"at least {self._cost(progress.least_cost)} with at most"
+                f" {percent(progress.most_headroom)} headroom;"
+                f" {self.name(progress.beaten_by)} does better"
             )
         assert status == DOMINATED
         assert progress.best is not None
         return (
-            f"{progress.cost:.4g} {unit} with {percent(progress.best.headroom)} headroom;"
-            f" {self.name(self._better(progress))} is better"
+            f"{self._cost(progress.cost)} with {percent(progress.best.headroom)} headroom;"
+            f" {self.name(self._better(progress))} does no worse"
         )
+
+    def _cost(self, cost: float) -> str:
+        return f"{cost:.2f} per hour" if self.priced else f"{cost:g} GPUs"
 
     def _better(self, progress: Progress) -> Progress:
         assert progress.best is not None

@@ -2,8 +2,9 @@
 
 A trial begins with a quarter of its requests. If so many of them are beyond a limit that the others
 could not make up for it, however fast, it is over: that costs no accuracy. So is one whose first
-seed does not meet the SLOs. A run that meets them but is short against the latencies that it
-measures is repeated with more requests, unless their number is given.
+seed does not meet the SLOs. A run that meets them is repeated with more requests, unless their
+number is given, as long as it is short against the latencies that it measures, or chance alone may
+decide whether its queue grows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ SPAN: Final = 8.0
 """Mean end-to-end latencies that arrivals go on for, if the number of requests is free: so a
 quarter of the run is two of them."""
 MOST_REQUESTS: Final = 100_000
+MOST_LONGER: Final = 32
+"""Times the number that the SLOs need, at most."""
 FIRST_PART: Final = 4
 """The first run has this part of the requests, if that is at least FEWEST_FIRST."""
 FEWEST_FIRST: Final = 100
@@ -119,6 +122,14 @@ class Probe:
         return min(run.achieved for run in self.runs)
 
     @property
+    def growing(self) -> str:
+        """In words, how the queue grows."""
+        if self.steady:
+            run = max(self.runs, key=lambda run: run.backlog)
+            return f"only {run.achieved:.4g} of {run.arriving:.4g} requests/s come through"
+        return f"latencies grow by {self.growth * 1000:.0f} ms every second"
+
+    @property
     def failed(self) -> dict[str, int]:
         """Requests that failed in the run with the most of them, by what became of them."""
         return dict(max((run.failed for run in self.runs), key=lambda f: sum(n for _, n in f)))
@@ -146,7 +157,7 @@ class Probe:
             ]
         if not self.violated or not reasons:
             if not self.sustained:
-                reasons.append(f"latencies grow by {self.growth * 1000:.0f} ms every second")
+                reasons.append(self.growing)
             elif not self.long_enough:
                 reasons.append("the run is too short to tell")
         return "; ".join(reasons)
@@ -167,8 +178,9 @@ def try_rate(trials: Trials, base: Mapping[str, Any], rate: float) -> Probe:
                 runs.append(attrs.evolve(first, early=True))
                 break
         run = _run(trials, base, rate, seed, wanted)
-        while fixed is None and (longer := _longer(run, slos, wanted)):
-            wanted = longer
+        most = min(MOST_REQUESTS, MOST_LONGER * wanted)
+        while fixed is None and wanted < most and (factor := _longer(run, slos, wanted)) > 1:
+            wanted = min(most, math.ceil(wanted * factor))
             run = _run(trials, base, rate, seed, wanted)
         length = wanted
         runs.append(run)
@@ -189,15 +201,15 @@ def _run(
     return measure(simulate(config), trials.slos, DEFAULT_SEED if seed is None else seed)
 
 
-def _longer(run: Run, slos: Sequence[Slo], wanted: int) -> int:
-    """How many requests would be enough; 0 if these are, or if more would not help."""
+def _longer(run: Run, slos: Sequence[Slo], wanted: int) -> float:
+    """The factor by which a run should be longer; 1 if it need not be, or if it would not help."""
     met = all(slo.met(value) for slo, value in zip(slos, run.values, strict=True))
-    if not met or run.sent < wanted or wanted >= MOST_REQUESTS or run.span_s <= 0:
-        return 0
+    if not met or run.sent < wanted or run.span_s <= 0:
+        return 1.0
     missing = SPAN * run.e2e_mean_s / run.span_s
-    if missing <= 1:
-        return 0
-    return min(MOST_REQUESTS, math.ceil(wanted * min(missing * 1.1, 8.0)))
+    if missing > 1:
+        return min(missing * 1.1, 8.0)
+    return 2.0 if run.doubtful else 1.0
 
 
 def noisy(slos: Sequence[Slo], requests: int) -> list[str]:

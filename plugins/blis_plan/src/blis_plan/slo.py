@@ -25,6 +25,9 @@ ITL_PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0)
 MEAN: Final = "mean"
 SHARES: Final = ("attainment", "completed")
 
+FEWEST_REQUESTS: Final = 1000
+"""Of a run, if their number is free."""
+
 FORM: Final = (
     "expected METRIC_STATISTIC=LIMIT as in ttft_p99=500ms, with a metric out of"
     f" {', '.join(METRICS)}, a statistic out of mean, p50, p90, p95, p99 (any percentile but for"
@@ -100,10 +103,10 @@ class Slo:
         if self.is_share:
             beyond = 1 - self.limit
         elif self.percentile is None:
-            return 500
+            return FEWEST_REQUESTS
         else:
             beyond = 1 - self.percentile / 100
-        return max(500, min(20_000, math.ceil(20 / max(beyond, 1e-9) - 1e-6)))
+        return max(FEWEST_REQUESTS, min(20_000, math.ceil(20 / max(beyond, 1e-9) - 1e-6)))
 
 
 def shown_ms(value: float) -> str:

@@ -9,7 +9,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-
 _WIDEST = 1000
 """No table is wider."""
 
@@ -49,7 +48,8 @@ def percent(share: float) -> str:
     """A share in whole per cent."""
     if share < -1:
         return "< -100%"
-    return f"{share:.0%}"
+    text = f"{share:.0%}"
+    return "0%" if text == "-0%" and share == 0 else text.replace("-0%", "< 0%")
 
 
 def finite(value: float) -> float | None:
