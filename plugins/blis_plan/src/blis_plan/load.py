@@ -266,11 +266,6 @@ class TraceLoad(Load):
 
 def make_load(config: LoadConfig, folder: Path) -> Load:
     """The load that the options describe; ``folder`` is for files. BlisError if it has no rate."""
-    if config.concurrency:
-        raise BlisError(
-            "--concurrency: users who wait for answers have no rate that could be too high;"
-            " describe the traffic by --rate, or simulate more users (blis run)"
-        )
     if config.trace_header or config.trace_data:
         return _trace(config, folder)
     if config.workload_spec:

@@ -70,7 +70,9 @@ class Run:
     backlog: float
     """Share of the requests of the second half that are left over; nan = nothing to tell from."""
     backlog_noise: float
-    """Its standard error: that of a change in the number of requests in flight."""
+    """Its standard error if the server is always busy: that of the work that arrives."""
+    backlog_jitter: float
+    """Its standard error if it is not: that of a change in the number of requests in flight."""
     span_s: float
     """From the first arrival to the last."""
     e2e_mean_s: float
@@ -97,7 +99,7 @@ class Run:
     def sustained(self, steady: bool) -> bool:
         """Whether latencies stay what they are; also true if nothing can be said."""
         if steady:
-            return not self.backlog > MOST_BACKLOG + NOISE * self.backlog_noise
+            return not self.backlog > self.blind
         return not self.growth > MOST_GROWTH + NOISE * self.growth_noise
 
     @property
@@ -107,8 +109,14 @@ class Run:
 
     @property
     def doubtful(self) -> bool:
-        """Whether chance may decide if a steady load is sustained."""
-        return abs(self.backlog - MOST_BACKLOG) <= NOISE * self.backlog_noise
+        """Whether a longer run may say something else of a steady load: if there is a backlog, it
+        may be that of a batch which has just become larger."""
+        return self.backlog >= MOST_BACKLOG - NOISE * self.backlog_jitter
+
+    @property
+    def blind(self) -> float:
+        """The share of the load by which it may be too much without being noticed."""
+        return MOST_BACKLOG + NOISE * self.backlog_noise
 
     @property
     def long_enough(self) -> bool:
@@ -128,7 +136,7 @@ def measure(results: Results, slos: Sequence[Slo], seed: int) -> Run:
     every = np.array([request.arrival for request in results.requests], dtype=np.float64)
     span = float(every.max() - every.min()) / 1e6 if len(every) else 0.0
     growth, noise = times.growth()
-    achieved, backlog, backlog_noise = times.second_half(every)
+    half = times.second_half(every)
     accuracy = results.accuracy
     return Run(
         seed=seed,
@@ -138,11 +146,12 @@ def measure(results: Results, slos: Sequence[Slo], seed: int) -> Run:
         values=tuple(_value(slo, times, results) for slo in slos),
         misses=tuple(_misses(slo, times) for slo in slos),
         offered=(len(every) - 1) / span if span > 0 else 0.0,
-        achieved=achieved,
+        achieved=half.achieved,
         growth=growth,
         growth_noise=noise,
-        backlog=backlog,
-        backlog_noise=backlog_noise,
+        backlog=half.backlog,
+        backlog_noise=half.noise,
+        backlog_jitter=half.jitter,
         span_s=span,
         e2e_mean_s=float(times.e2e.mean()) / 1e6 if done else 0.0,
         output_tokens=sum(r.output_len for r in done) / len(done) if done else 0.0,
@@ -174,15 +183,28 @@ def _failed(results: Results) -> tuple[tuple[str, int], ...]:
     return tuple((reason, count) for reason, count in counts if count)
 
 
+@attrs.frozen(kw_only=True)
+class _Half:
+    """What the second half of a run says of its backlog, in the terms of :class:`Run`."""
+
+    achieved: float = 0.0
+    backlog: float = math.nan
+    noise: float = math.nan
+    jitter: float = math.nan
+
+
 class _Times:
     """Latencies of completed requests in us, in order of arrival."""
 
     def __init__(self, done: Sequence[Request], failed: int) -> None:
         self.failed = failed
-        rows = [(r.arrival, r.ttft, r.e2e, r.mean_itl_us(), r.output_len) for r in done]
-        columns = np.array(rows, dtype=np.float64).reshape(-1, 5)
+        rows = [
+            (r.arrival, r.ttft, r.e2e, r.mean_itl_us(), r.output_len, r.prompt_len) for r in done
+        ]
+        columns = np.array(rows, dtype=np.float64).reshape(-1, 6)
         columns = columns[np.argsort(columns[:, 0], kind="stable")]
-        self.arrival, self.ttft, self.e2e, tpot, outputs = columns.T
+        self.arrival, self.ttft, self.e2e, tpot, outputs, prompts = columns.T
+        self.tokens = outputs + prompts
         self.tpot = tpot[outputs > 1]
         """Of requests with more than one token."""
         self._tpot_of_all = np.where(outputs > 1, tpot, 0.0)
@@ -217,25 +239,29 @@ class _Times:
             kept &= values <= limit * 1000
         return float(kept.sum()) / (len(kept) + self.failed)
 
-    def second_half(self, every: Any) -> tuple[float, float, float]:
-        """Of the second half of the time in which the requests ``every`` arrived: completions per
-        second, the share of arrivals by which they fall short, and its standard error."""
+    def second_half(self, every: Any) -> _Half:
+        """The second half of the time in which requests arrived, at the times ``every``."""
         every = np.sort(every)
         span = float(every[-1] - every[0]) if len(every) else 0.0
         if span == 0:
-            return 0.0, math.nan, math.nan
+            return _Half()
         # a little before the last arrival, where a burst is no more likely than elsewhere
         start, end = every[0] + 0.45 * span, every[0] + 0.95 * span
         ends = self.arrival + self.e2e
         ended = int(((ends > start) & (ends <= end)).sum())
         arrived = int(((every > start) & (every <= end)).sum())
         if not arrived:
-            return 0.0, math.nan, math.nan
+            return _Half()
         gaps = np.diff(every)
-        burstiness = max(LEAST_VARIANCE, float(gaps.var() / gaps.mean() ** 2))
+        bursts = float(gaps.var() / gaps.mean() ** 2)
+        sizes = float(self.tokens.var() / self.tokens.mean() ** 2) if len(self.tokens) else 0.0
         in_flight = float(self.e2e.sum()) / span
-        noise = math.sqrt(2 * in_flight * burstiness) / arrived
-        return ended * 2e6 / span, 1 - ended / arrived, noise
+        return _Half(
+            achieved=ended * 2e6 / span,
+            backlog=1 - ended / arrived,
+            noise=math.sqrt((bursts + sizes) / arrived),
+            jitter=math.sqrt(2 * in_flight * max(LEAST_VARIANCE, bursts)) / arrived,
+        )
 
     def growth(self) -> tuple[float, float]:
         """Growth of the end-to-end latency per time of arrival, and its standard error."""

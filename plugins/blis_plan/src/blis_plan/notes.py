@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FULL_CACHE: Final = 0.9
 SAMPLED: Final = 0.03
 """Deviation of the rate that is worth a remark."""
+BLIND: Final = 0.1
+"""Overload that may go unnoticed, from which on it is worth a remark."""
 RULES: Final = (
     "every request counts: one that times out, is dropped, rejected or not finished is infinitely"
     " slow"
@@ -22,25 +24,10 @@ RULES: Final = (
 def notes_on_load(trials: Trials, probes: Sequence[Probe]) -> list[str]:
     """What holds for all trials alike."""
     notes = list(trials.load.remarks)
-    notes += _sampling(trials, probes)
     fewest = min((run.sent for p in probes for run in p.runs if not run.early), default=0)
     if fewest:
         notes += noisy(trials.slos, fewest)
     return notes
-
-
-def _sampling(trials: Trials, probes: Sequence[Probe]) -> list[str]:
-    """How far the rates that were drawn are from those that were meant."""
-    if not trials.load.steady:
-        return []
-    met = [(run, p) for p in probes if p.met for run in p.runs]
-    off = max((abs(run.offered / p.rate - 1) for run, p in met if p.rate > 0), default=0.0)
-    if off <= SAMPLED:
-        return []
-    text = (
-        f"arrivals are drawn at random, and some runs offer {off:.0%} more or less than their rate"
-    )
-    return [f"{text}; more --seeds or --num-requests bring that down"]
 
 
 def notes_on(probe: Probe, deployment: Deployment) -> list[str]:
@@ -52,6 +39,18 @@ def notes_on(probe: Probe, deployment: Deployment) -> list[str]:
         notes.append(
             "too short to tell: requests arrive for less than four times as long as one of them"
             " takes, so the system never fills up; give more requests"
+        )
+    blind = max((run.blind for run in probe.runs if run.blind == run.blind), default=0.0)
+    if probe.steady and probe.met and blind > BLIND:
+        notes.append(
+            f"with so few requests an overload of less than {blind:.0%} may go unnoticed; more"
+            " --num-requests bring that down"
+        )
+    off = max(abs(run.offered / probe.rate - 1) for run in probe.runs)
+    if probe.steady and probe.met and off > SAMPLED:
+        notes.append(
+            f"arrivals are drawn at random: a run offers {off:.0%} more or less than the rate; more"
+            " --num-requests, or --seeds, bring that down"
         )
     blocks = deployment.total_blocks
     peak = max(run.peak_used_blocks for run in probe.runs) / blocks if blocks else 0.0

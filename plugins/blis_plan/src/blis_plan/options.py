@@ -79,6 +79,11 @@ class LoadConfig(RunConfig):
         super().check()
 
     def _check_workload(self) -> None:
+        if self.concurrency:
+            raise BlisError(
+                "--concurrency: users who wait for answers have no rate that could be too high;"
+                " describe the traffic by --rate, or simulate more users (blis run)"
+            )
         if self.num_requests == 0 and self.horizon is None:
             raise BlisError("--num-requests: 0 needs --horizon; or leave it out")
         super()._check_workload()

@@ -24,7 +24,7 @@ SPAN: Final = 8.0
 """Mean end-to-end latencies that arrivals go on for, if the number of requests is free: so a
 quarter of the run is two of them."""
 MOST_REQUESTS: Final = 100_000
-MOST_LONGER: Final = 32
+MOST_LONGER: Final = 16
 """Times the number that the SLOs need, at most."""
 FIRST_PART: Final = 4
 """The first run has this part of the requests, if that is at least FEWEST_FIRST."""

@@ -29,7 +29,7 @@ def answer(trials: Trials, found: Saturation) -> str:
     slos = ", ".join(map(str, trials.slos))
     if found.best is None:
         assert found.beyond is not None
-        lowest = found.probes[-1]
+        lowest = found.beyond
         return f"No rate from {lowest.rate:.4g} requests/s on meets {slos}: {lowest.why}"
     best = found.best
     scale = ""

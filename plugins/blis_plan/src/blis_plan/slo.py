@@ -25,7 +25,7 @@ ITL_PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0)
 MEAN: Final = "mean"
 SHARES: Final = ("attainment", "completed")
 
-FEWEST_REQUESTS: Final = 1000
+FEWEST_REQUESTS: Final = 2000
 """Of a run, if their number is free."""
 
 FORM: Final = (
@@ -183,7 +183,7 @@ def _share(name: str, value: str) -> float:
     found = _SHARE.fullmatch(value)
     if found is None or not 0 < float(found[1]) <= 100:
         raise UsageError(f"--slo {name}={value}: write a share above 0% and up to 100%, as in 99%")
-    return float(found[1]) / 100
+    return round(float(found[1]) / 100, 12)
 
 
 def wanted_requests(slos: Sequence[Slo]) -> int:
