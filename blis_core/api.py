@@ -81,6 +81,9 @@ if TYPE_CHECKING:
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
     from blis_core.plugins import configure_plugins, plugin_settings
+    from blis_core.recording.file import read_recording, write_recording
+    from blis_core.recording.phases import PARTS, Outcome, Phase
+    from blis_core.recording.tables import Recording
     from blis_core.results import (
         RequestArrays,
         RequestList,
@@ -112,6 +115,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPLETED",
     "MAX_INT64",
+    "PARTS",
     "QUEUED",
     "RUNNING",
     "TIMED_OUT",
@@ -153,11 +157,14 @@ __all__ = [
     "ModelDetails",
     "ModelReplicas",
     "NetworkInfo",
+    "Outcome",
     "PDDecider",
     "PDDeciderSetup",
+    "Phase",
     "PrefillChunk",
     "Preset",
     "PriorityPolicy",
+    "Recording",
     "Register",
     "ReplayConfig",
     "Request",
@@ -209,6 +216,7 @@ __all__ = [
     "parse_think_time",
     "plugin_settings",
     "read_chunk_times",
+    "read_recording",
     "read_simulated",
     "read_trace",
     "read_yaml",
@@ -224,9 +232,11 @@ __all__ = [
     "truncate_us",
     "truncate_us_array",
     "warning",
+    "write_recording",
 ]
 
 _ELSEWHERE = {
+    "PARTS": "recording.phases",
     "Accuracy": "accuracy",
     "AdmissionRecord": "cluster.decisions",
     "AdmissionSetup": "cluster.admission",
@@ -246,7 +256,10 @@ _ELSEWHERE = {
     "MetricComparison": "trace.statistics",
     "ModelReplicas": "contracts_autoscaling",
     "NetworkInfo": "trace.tracev2",
+    "Outcome": "recording.phases",
+    "Phase": "recording.phases",
     "Preset": "catalog.defaults",
+    "Recording": "recording.tables",
     "Register": "hookspecs",
     "ReplayConfig": "config",
     "RequestArrays": "results",
@@ -293,6 +306,7 @@ _ELSEWHERE = {
     "parse_think_time": "workload.think_time",
     "plugin_settings": "plugins",
     "read_chunk_times": "trace.chunk_times",
+    "read_recording": "recording.file",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
     "read_yaml": "yaml_reading",
@@ -308,6 +322,7 @@ _ELSEWHERE = {
     "truncate_us": "latency",
     "truncate_us_array": "latency",
     "warning": "log",
+    "write_recording": "recording.file",
 }
 """Home module of each public name that is not in contracts."""
 

@@ -33,7 +33,7 @@ class FitConfig(ReplayConfig):
     def _check_inputs(self) -> None:
         if not self.profile_output:
             raise BlisError("--profile-output: name the file to write")
-        for name in ("results_path", "trace_output"):
+        for name in ("results_path", "trace_output", "record"):
             if getattr(self, name):
                 flag = "--" + name.replace("_", "-")
                 raise BlisError(f"{flag}: a fit writes a profile only; replay with the profile")
