@@ -90,6 +90,8 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("command", "serve"): "blis-observe",
     ("command", "plan"): "blis-plan",
     ("command", "saturate"): "blis-plan",
+    ("command", "explain"): "blis-report",
+    ("command", "report"): "blis-report",
     ("command", "fit"): "blis-validate",
     ("command", "validate"): "blis-validate",
 }
