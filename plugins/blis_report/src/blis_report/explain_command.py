@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import click
 
@@ -67,9 +65,10 @@ def explain(
     from blis_core.api import read_recording
     from blis_report.explanation import Explainer, as_document
     from blis_report.explanation_text import as_text
+    from blis_report.outputs import check_output
 
     if timeline_file:
-        _check_file(timeline_file, recording)
+        check_output("--timeline", timeline_file, [recording])
     explainer = Explainer(read_recording(recording), recording)
     rows = [explainer.find(name) for name in dict.fromkeys(requests)]
     if worst:
@@ -113,16 +112,3 @@ def _write_timeline(explainer: object, rows: list[int], path: str, begin: str, e
             " --from and --to, or name requests"
         )
     atomic_write(path, json.dumps(document, separators=(",", ":")) + "\n")
-
-
-def _check_file(path: str, recording: str) -> None:
-    """BlisError if ``path`` cannot be written, or is the recording."""
-    target = Path(path)
-    if target.absolute() == Path(recording).absolute():
-        raise BlisError(f"--timeline: {path} is the recording; choose another name")
-    if target.is_dir():
-        raise BlisError(f"--timeline: {path} is a folder; name a file")
-    if not target.parent.is_dir():
-        raise BlisError(f"--timeline: folder {target.parent} does not exist; create it first")
-    if not os.access(target.parent, os.W_OK):
-        raise BlisError(f"--timeline: no permission to write in folder {target.parent}")

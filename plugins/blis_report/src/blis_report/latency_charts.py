@@ -41,6 +41,7 @@ PART_COLOURS = {
 }
 _POINTS = 400  # of a curve; more cannot be seen
 _MOST_CLASSES = 6
+_FAR = 4.0  # times the latencies; targets beyond that would only squeeze the curves
 
 Series = tuple[str, "Floats", "Floats"]
 """Name, ascending values in us, and the share of the values up to each."""
@@ -116,8 +117,11 @@ def _cdf(series: Sequence[Series], limits: Sequence[Target]) -> Callable[[Figure
             )
         low = min(float(values[0]) for _, values, _ in drawn)
         high = max(float(values[-1]) for _, values, _ in drawn)
+        near = [limit for limit in limits if low / _FAR <= limit.limit_us <= high * _FAR]
+        low = min([low, *(limit.limit_us for limit in near)])
+        high = max([high, *(limit.limit_us for limit in near)])
         times_axis(axes, max(low, 1.0), max(high, 1.0))
-        for limit in limits:
+        for limit in near:
             axes.axvline(limit.limit_us / 1e3, color=LIGHT["soft"], linewidth=1, linestyle=":")
             axes.text(
                 limit.limit_us / 1e3,
@@ -128,6 +132,7 @@ def _cdf(series: Sequence[Series], limits: Sequence[Target]) -> Callable[[Figure
                 ha="right",
                 va="top",
                 fontsize=7.5,
+                in_layout=False,
             )
         axes.set_ylim(0, 101)
         axes.set_ylabel("share (%)")

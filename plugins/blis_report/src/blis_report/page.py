@@ -174,7 +174,7 @@ def _findings(run: Run, targets: Sequence[Target]) -> str:
 
 def _marked(text: str) -> str:
     """Text with its options as code, which is not broken at a hyphen."""
-    return _FLAG.sub(r"<code>\g<0></code>", escape(text))
+    return _FLAG.sub(r'<code class="flag">\g<0></code>', escape(text))
 
 
 def _targets_met(run: Run, targets: Sequence[Target]) -> Finding:

@@ -47,8 +47,10 @@ def significant(value: float, digits: int = 3) -> str:
     """A number with so many significant digits, without an exponent, thousands set apart."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{round(value, decimals):,.{decimals}f}"
+    # rounded first, since 999.6 has one digit more than it seems to have
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{value:,.{decimals}f}"
 
 
 def percent(share: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -31,13 +30,13 @@ def report(runs: tuple[str, ...], output: str, png: str, slo: tuple[str, ...], t
     """
     if not output and not png:
         raise UsageError("report: nothing to write; give --output FILE, --png DIR or both")
+    from blis_report.outputs import check_output
     from blis_report.runs import load_runs, split_name
     from blis_report.targets import parse_targets
 
     targets = parse_targets(slo)
-    inputs = {Path(split_name(argument)[1]).absolute() for argument in runs}
     if output:
-        _check_file(output, inputs)
+        check_output("--output", output, [split_name(argument)[1] for argument in runs])
     if png and Path(png).exists() and not Path(png).is_dir():
         raise BlisError(f"--png: {png} is not a folder")
     loaded = load_runs(runs)
@@ -57,16 +56,3 @@ def report(runs: tuple[str, ...], output: str, png: str, slo: tuple[str, ...], t
         for _, _, charts in sections:
             for chart in charts:
                 atomic_write(folder / f"{chart.id}.png", as_png(chart))
-
-
-def _check_file(output: str, inputs: set[Path]) -> None:
-    """BlisError if ``output`` cannot be written, or is one of the recordings."""
-    target = Path(output)
-    if target.absolute() in inputs:
-        raise BlisError(f"--output: {output} is a recording; choose another name")
-    if target.is_dir():
-        raise BlisError(f"--output: {output} is a folder; name a file")
-    if not target.parent.is_dir():
-        raise BlisError(f"--output: folder {target.parent} does not exist; create it first")
-    if not os.access(target.parent, os.W_OK):
-        raise BlisError(f"--output: no permission to write in folder {target.parent}")

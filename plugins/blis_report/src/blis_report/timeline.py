@@ -1,10 +1,11 @@
 """A recording as a trace for Perfetto and Chrome (Trace Event Format, JSON object form).
 
-https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: processes are
-instances, and one more for what is in front of them. In each, the stay of a request is a complete
-event (``X``) that encloses those of its phases, on as few threads ("slots") as keep stays apart; the
-steps have a thread of their own, and queue, batch and KV use are counters (``C``). Times are us, as
-the format has them.
+The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+
+Processes are instances, and one more for what is in front of them. In each, the stay of a request
+is a complete event (``X``) that encloses those of its phases, on as few threads ("slots") as keep
+stays apart; the steps have a thread of their own, and queue, batch and KV use are counters (``C``).
+Times are us, as the format has them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def timeline(recording: Recording, window: Window) -> tuple[dict[str, Any], int]
     """The trace, and how many events were left out because it would be too long."""
     spans = list(_spans(recording, window))
     steps = list(_steps(recording, window))
-    names = list(_names(recording, spans))
+    names = list(_names(recording, spans, {event["pid"] for event in spans + steps}))
     room = max(0, MOST_EVENTS - len(names))
     # in order of time, so that what is left out is the end; what encloses others comes before them
     rest = sorted(spans + steps, key=lambda event: (event["ts"], -event.get("dur", 0)))
@@ -57,7 +58,7 @@ def timeline(recording: Recording, window: Window) -> tuple[dict[str, Any], int]
     return document, max(0, len(rest) - room)
 
 
-def _names(recording: Recording, spans: list[Event]) -> Iterator[Event]:
+def _names(recording: Recording, spans: list[Event], used: set[int]) -> Iterator[Event]:
     slots: dict[int, int] = {}
     for event in spans:
         slots[event["pid"]] = max(slots.get(event["pid"], 0), event["tid"])
@@ -66,9 +67,12 @@ def _names(recording: Recording, spans: list[Event]) -> Iterator[Event]:
         role = f" ({instance['role']})" if instance["role"] else ""
         processes[ENTRANCE + 1 + index] = f"{instance['name']}{role}"
     for pid, name in processes.items():
+        if pid not in used:
+            continue
         yield _meta("process_name", pid, 0, {"name": name})
         yield _meta("process_sort_index", pid, 0, {"sort_index": pid})
-        yield _meta("thread_name", pid, _STEPS, {"name": "steps" if pid > ENTRANCE else "-"})
+        if pid > ENTRANCE:
+            yield _meta("thread_name", pid, _STEPS, {"name": "steps"})
         for tid in range(_STEPS + 1, slots.get(pid, 0) + 1):
             yield _meta("thread_name", pid, tid, {"name": f"slot {tid - _STEPS}"})
             yield _meta("thread_sort_index", pid, tid, {"sort_index": tid})
@@ -109,6 +113,8 @@ def _spans(recording: Recording, window: Window) -> Iterator[Event]:
         else:
             tid = used[instance] = used.get(instance, _STEPS) + 1
         heapq.heappush(busy, (group[-1][1], instance, tid))
+        if begin > window.end or group[-1][1] < window.begin:
+            continue
         stay: Event = {
             "name": recording.ids[row],
             "cat": "request",
@@ -126,6 +132,8 @@ def _spans(recording: Recording, window: Window) -> Iterator[Event]:
         }
         yield stay
         for start, end, phase in group:
+            if start > window.end or end < window.begin:
+                continue
             yield {
                 "name": IN_WORDS[phase],
                 "cat": phase.name.lower(),
