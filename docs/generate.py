@@ -162,14 +162,8 @@ def options_page() -> str:
         shared = [spec for spec in specs if spec in run]
         if len(shared) > len(specs) / 2:
             specs = [spec for spec in specs if spec not in shared]
-        own = [
-            (code(param.opts[0]), "text", "", param.help or "")
-            if isinstance(param, click.Option)
-            else (code(param.opts[0]), "argument", "must be given", "")
-            for param in command.params
-            if not isinstance(param, ConfigOption)
-        ]
-        text += f"\n## {_command_path(command)}\n\n{command.help}\n\n"
+        own = [_click_row(p) for p in command.params if not isinstance(p, ConfigOption)]
+        text += f"\n## {_command_path(command)}\n\n{inspect.cleandoc(command.help or '')}\n\n"
         if len(shared) > len(specs):
             names = ", ".join(code(spec.flag) for spec in shared)
             text += f"These options are those of `run`: {names}.\n\n"
@@ -181,6 +175,18 @@ def options_page() -> str:
             ],
         )
     return text + _ENVIRONMENT
+
+
+def _click_row(param: click.Parameter) -> tuple[str, str, str, str]:
+    """An option or argument that a command declares itself."""
+    if not isinstance(param, click.Option):
+        return code(param.opts[0]), "argument", "must be given" if param.required else "", ""
+    value = "switch" if param.is_flag else "text"
+    if isinstance(param.type, click.Choice):
+        value = ", ".join(code(choice) for choice in param.type.choices)
+    elif isinstance(param.type, click.types.IntParamType):
+        value = "whole number"
+    return code(param.opts[0]), value, "", param.help or ""
 
 
 def _other_commands() -> Iterator[click.Command]:

@@ -13,6 +13,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))
 DRIVER = shutil.which("chromedriver")
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         CHROMIUM is None or DRIVER is None,
         reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",

@@ -52,7 +52,10 @@ def report(folder, *arguments):
     return path.read_text()
 
 
-@pytest.mark.parametrize("name", ["tight", "pools", "many", "late", "nobody", "rejected"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("pools", "many", "late")]
+
+
+@pytest.mark.parametrize("name", ["tight", "nobody", "rejected", *SLOW])
 def test_the_page_needs_nothing_but_itself(files, tmp_path, name):
     text = report(tmp_path, files[name], "--slo", "ttft=100ms")
     found = outline(text)
@@ -71,6 +74,7 @@ def test_the_page_needs_nothing_but_itself(files, tmp_path, name):
         )
 
 
+@pytest.mark.slow
 def test_the_same_recordings_give_the_same_page(files, tmp_path):
     assert report(tmp_path, files["tight"]) == report(tmp_path, files["tight"])
 

@@ -18,7 +18,7 @@ from blis_core.api import BlisError, UsageError, atomic_write, warning
     help="Explain the requests with the largest latency of this kind.",
 )
 @click.option(
-    "-n", "--number", default=5, show_default=True, metavar="N", help="How many of the worst."
+    "--number", "-n", default=5, show_default=True, metavar="N", help="How many of the worst."
 )
 @click.option(
     "--output",
