@@ -16,6 +16,7 @@ from blis_report.comparison import compare, overall
 from blis_report.curves import Steps, curves, edges
 from blis_report.findings import (
     bottleneck,
+    cautions,
     failures,
     imbalance,
     keeps_up,
@@ -145,23 +146,25 @@ def test_who_failed_missed_and_who_is_under_way_is_not_judged_yet(recordings):
 # ----------------------------------------------------------------------------------- findings
 
 
-def stretched(recording, factor):
-    """The recording with all waits longer the later somebody comes."""
-    columns = dict(recording.requests)
-    arrival = columns["arrival"]
-    columns["part_queue"] = ((arrival - arrival[0]) * factor).astype(np.int64)
-    return attrs.evolve(recording, requests=columns)
-
-
-def test_a_growing_backlog_is_told(recordings):
+def test_the_load_is_told(recordings):
     assert keeps_up(recordings["plain"]).level == "good"
-    assert keeps_up(stretched(recordings["plain"], 2.0)).title == "Saturated"
     steady = dict(recordings["plain"].requests)
     steady["part_queue"] = np.full(len(steady["arrival"]), 10_000_000)
     assert keeps_up(attrs.evolve(recordings["plain"], requests=steady)).title == "Busy"
-    assert keeps_up(recordings["tight"]).title == "Saturated"
+    found = keeps_up(recordings["tight"])
+    assert (found.level, found.title) == ("bad", "Saturated")
+    assert found.text.startswith("Requests arrive faster than they are served")
     assert keeps_up(recordings["nobody"]).level == ""
-    assert keeps_up(recordings["one"]).level == ""
+    assert keeps_up(recordings["one"]).level == "good"
+
+
+def test_cautions_by_name(recordings):
+    assert set(cautions(recordings["tight"])) >= {"saturated", "kv-cache"}
+    results = {"warnings": ["a thing: is odd", "name: text: more"]}
+    about = {**recordings["plain"].about, "results": results}
+    assert cautions(attrs.evolve(recordings["plain"], about=about)) == {
+        "0": "a thing: is odd", "name": "text: more"
+    }  # fmt: skip
 
 
 def test_what_was_full_is_told(recordings):

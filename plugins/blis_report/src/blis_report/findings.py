@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FULL = 0.95
 """Share of the KV blocks in use from which the KV cache counts as full."""
-_GROWS = 2.0  # waits in the last quarter of the arrivals against those in the second
 _NOTICEABLE = 0.05  # of the latency of a request alone
 
 _PARTS_IN_WORDS = {
@@ -96,40 +95,32 @@ def waits(recording: Recording) -> npt.NDArray[np.int64]:
     return total
 
 
+def cautions(recording: Recording) -> dict[str, str]:
+    """What makes the figures misleading, by name; see the key ``warnings`` of the results."""
+    found: dict[str, str] = {}
+    for text in recording.results.get("warnings", ()):
+        name, colon, rest = str(text).partition(": ")
+        known = bool(colon) and " " not in name
+        found[name if known else str(len(found))] = rest if known else str(text)
+    return found
+
+
 def keeps_up(recording: Recording) -> Finding:
-    """Whether waits grow with time."""
-    arrival, waited = recording.requests["arrival"], waits(recording)
-    if len(arrival) < 8 or arrival[-1] == arrival[0]:
-        return Finding("", "Load", "too few requests to say whether the load is steady")
-    share = (arrival - arrival[0]) / (arrival[-1] - arrival[0])
-    early, late = waited[(share >= 0.25) & (share < 0.5)], waited[share >= 0.75]
-    if not len(early) or not len(late):
-        return Finding("", "Load", "the arrivals come in bursts, so no trend can be told")
-    before, after = float(early.mean()), float(late.mean())
+    """Whether the load is more than the instances can serve, and how long requests waited."""
+    saturated = cautions(recording).get("saturated")
+    if saturated is not None:
+        return Finding("bad", "Saturated", f"{saturated[:1].upper()}{saturated[1:]}.")
+    waited = waits(recording)
+    if not len(waited):
+        return Finding("", "Load", "No request arrived.")
     alone = alone_e2e(recording)
-    noticeable = _NOTICEABLE * float(np.median(alone[alone >= 0])) if (alone >= 0).any() else 0.0
-    p99 = float(np.percentile(waited, 99))
-    if after > max(noticeable, _GROWS * before):
-        return Finding(
-            "bad",
-            "Saturated",
-            f"Requests that arrived in the last quarter waited {duration(after)} on average, those"
-            f" in the second quarter {duration(before)}: the backlog grows, and latencies depend on"
-            " how long the run is.",
-        )
-    if max(before, after) > noticeable:
-        return Finding(
-            "fair",
-            "Busy",
-            f"Requests waited {duration(float(waited.mean()))} on average ({duration(p99)} at the"
-            " 99th percentile), without a growing backlog.",
-        )
-    return Finding(
-        "good",
-        "Keeps up",
-        f"Requests waited {duration(float(waited.mean()))} on average ({duration(p99)} at the 99th"
-        " percentile), which is little beside their latency.",
-    )
+    alone = alone[alone >= 0]
+    noticeable = _NOTICEABLE * float(np.median(alone)) if len(alone) else 0.0
+    mean, p99 = float(waited.mean()), float(np.percentile(waited, 99))
+    text = f"Requests waited {duration(mean)} on average ({duration(p99)} at the 99th percentile)"
+    if mean > noticeable:
+        return Finding("fair", "Busy", f"{text}; the waits do not grow in the course of the run.")
+    return Finding("good", "Keeps up", f"{text}, which is little beside their latency.")
 
 
 def alone_e2e(recording: Recording) -> npt.NDArray[np.int64]:

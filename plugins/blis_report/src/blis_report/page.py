@@ -19,6 +19,7 @@ from blis_report.findings import (
     Finding,
     alone_e2e,
     bottleneck,
+    cautions,
     failures,
     keeps_up,
     key_figures,
@@ -169,7 +170,10 @@ def _findings(run: Run, targets: Sequence[Target]) -> str:
         f'<span class="tag">{_TAGS[each.level]}</span></h3><p>{_marked(each.text)}</p></div>'
         for each in found
     )
-    return f'<div class="cards">{cards}</div>'
+    others = [text for name, text in cautions(run.recording).items() if name != "saturated"]
+    items = "".join(f"<li>{_marked(f'{text[:1].upper()}{text[1:]}.')}</li>" for text in others)
+    noted = f'<div class="card cautions"><h3>Cautions</h3><ul>{items}</ul></div>' if items else ""
+    return f'<div class="cards">{cards}</div>{noted}'
 
 
 def _marked(text: str) -> str:
@@ -276,9 +280,8 @@ def _details(run: Run, *, several: bool) -> str:
                 _table(("setting", "value", "from"), derived, text=(0, 1, 2)),
             )
         )
-    doubts = list(results.get("warnings", ()))
     accuracy = results.get("accuracy") or {}
-    doubts += [*accuracy.get("outside", ()), *accuracy.get("unstable", ())]
+    doubts = [*accuracy.get("outside", ()), *accuracy.get("unstable", ())]
     if doubts:
         items = "".join(f"<li>{escape(str(text))}</li>" for text in doubts)
         parts.append(_fold(f"Doubts about the figures{of}", f"<ul>{items}</ul>", is_open=True))
