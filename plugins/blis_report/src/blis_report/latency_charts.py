@@ -258,7 +258,7 @@ def slo_chart(runs: Sequence[Run], targets: Sequence[Target]) -> Chart:
                     one.share * 100,
                     height=height * 0.9,
                     color=SERIES[k % len(SERIES)],
-                    label=run.name if len(runs) > 1 and key == keys[0] else None,
+                    label=run.name if len(runs) > 1 and key == next(iter(values)) else None,
                 )
                 inside = one.share > 0.82
                 axes.text(

@@ -94,7 +94,7 @@ def render(
         _summary(runs, targets),
     ]
     for ident, text, charts in sections:
-        three = " three" if len(charts) == 3 else ""
+        three = " three" if ident == "latencies" else ""
         body.append(f'<h2 id="{ident}">{escape(text)}</h2><div class="charts{three}">')
         body += [_figure(chart) for chart in charts]
         body.append("</div>")
@@ -170,8 +170,11 @@ def _findings(run: Run, targets: Sequence[Target]) -> str:
         f'<span class="tag">{_TAGS[each.level]}</span></h3><p>{_marked(each.text)}</p></div>'
         for each in found
     )
-    others = [text for name, text in cautions(run.recording).items() if name != "saturated"]
-    items = "".join(f"<li>{_marked(f'{text[:1].upper()}{text[1:]}.')}</li>" for text in others)
+    items = "".join(
+        f"<li>{'' if name.isdigit() else f'<b>{escape(name)}</b>: '}{_marked(text)}</li>"
+        for name, text in cautions(run.recording).items()
+        if name != "saturated"
+    )
     noted = f'<div class="card cautions"><h3>Cautions</h3><ul>{items}</ul></div>' if items else ""
     return f'<div class="cards">{cards}</div>{noted}'
 
