@@ -23,7 +23,7 @@ import numpy as np
 from blis_core.errors import BlisError
 from blis_core.files import atomic_write, read_bytes
 from blis_core.recording.phases import PARTS
-from blis_core.recording.tables import REQUEST_COLUMNS, SPAN_COLUMNS, Recording
+from blis_core.recording.tables import REQUEST_COLUMNS, SPAN_COLUMNS, STEP_COLUMNS, Recording
 
 if TYPE_CHECKING:
     import os
@@ -34,17 +34,6 @@ FORMAT = "blis-recording"
 VERSION = 1
 
 _HEADER = "recording.json"
-_STEP_COLUMNS = (
-    "instance",
-    "begin",
-    "duration",
-    "steps",
-    "running",
-    "waiting",
-    "used_blocks",
-    "prefill_tokens",
-    "decode_tokens",
-)
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first time that a zip archive can tell
 
 
@@ -147,7 +136,7 @@ def _recording(about: dict[str, Any], columns: dict[str, Any]) -> Recording:
         ids=ids,
         requests=requests,
         spans=_table(columns, "spans", SPAN_COLUMNS),
-        steps=_table(columns, "steps", _STEP_COLUMNS),
+        steps=_table(columns, "steps", ("instance", *STEP_COLUMNS)),
         itl=(columns["itl.value"].astype(np.int64), columns["itl.count"].astype(np.int64)),
     )
 

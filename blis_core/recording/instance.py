@@ -15,6 +15,7 @@ from blis_core.engine.batch import DECODE, Member
 from blis_core.engine.formation import BatchFormation
 from blis_core.engine.instance import Instance
 from blis_core.recording.phases import Outcome, Phase
+from blis_core.recording.tables import STEP_COLUMNS
 
 if TYPE_CHECKING:
     from blis_core.contracts import LatencyModel
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.recording.notes import Note, Notes
     from blis_core.semantics import Semantics
-
-STEP_COLUMNS = (
-    "begin",
-    "duration",
-    "steps",
-    "running",
-    "waiting",
-    "used_blocks",
-    "prefill_tokens",
-    "decode_tokens",
-)
-"""Of a step, or of a run of decode steps; see ``Recording.steps``."""
 
 
 class StepTable:

@@ -12,11 +12,18 @@ from blis_core.cluster.parents import DecodeHalf, PrefillHalf
 from blis_core.contracts import COMPLETED
 from blis_core.recording.baseline import Baseline
 from blis_core.recording.cluster import RecordedCluster
-from blis_core.recording.instance import STEP_COLUMNS, RecordedInstance
+from blis_core.recording.instance import RecordedInstance
 from blis_core.recording.notes import Note, Notes
 from blis_core.recording.phases import PARTS, Outcome, Phase
 from blis_core.recording.spans import Span, divide, settle, settle_halves
-from blis_core.recording.tables import NAMED, PART_OF_PHASE, REQUEST_COLUMNS, SPAN_COLUMNS
+from blis_core.recording.tables import (
+    NAMED,
+    PART_OF_PHASE,
+    REQUEST_COLUMNS,
+    SPAN_COLUMNS,
+    STEP_COLUMNS,
+    Recording,
+)
 
 if TYPE_CHECKING:
     from blis_core.cluster.parents import Parent
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from blis_core.deployment import Deployment
     from blis_core.engine.formation import Limits
     from blis_core.engine.metrics import InstanceMetrics
-    from blis_core.recording.tables import Recording
 
 
 class Recorder:
@@ -71,8 +77,6 @@ class Recorder:
         ``requests`` are the records of the results; ``about`` becomes that of the recording, with
         what is known here.
         """
-        from blis_core.recording.tables import Recording
-
         cluster = self.cluster
         assert cluster is not None
         finished = [instance.metrics for instance in self.instances]

@@ -43,6 +43,19 @@ NAMED = ("slo_class", "tenant", "client", "session", "model")
 """Columns of ``Recording.requests`` that are places in lists of names."""
 
 SPAN_COLUMNS = ("request", "phase", "instance", "duration", "counted")
+"""Columns of ``Recording.spans``."""
+
+STEP_COLUMNS = (
+    "begin",
+    "duration",
+    "steps",
+    "running",
+    "waiting",
+    "used_blocks",
+    "prefill_tokens",
+    "decode_tokens",
+)
+"""Columns of ``Recording.steps``, beside ``instance``."""
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -93,6 +93,12 @@ def test_runs_side_by_side(files, tmp_path):
     assert "Time lines of $x$" in text
 
 
+def test_names_that_look_alike(files, tmp_path):
+    text = report(tmp_path, f"a b={files['one']}", f"a_b={files['rejected']}")
+    found = outline(text)
+    assert len(found.ids) == len(set(found.ids))
+
+
 def test_the_words_of_the_summary(files, tmp_path):
     text = report(tmp_path, files["tight"], "--slo", "critical:ttft=50ms", "--slo", "gold:e2e=1s")
     for words in ("Saturated", "Bottleneck", "met all their targets", "class gold", "KV cache was"):

@@ -49,7 +49,7 @@ def all_charts(runs: Sequence[Run], targets: Sequence[Target]) -> list[Section]:
     sections: list[Section] = []
     top: list[Chart] = [slo_chart(runs, targets)] if targets else []
     several = len(runs) > 1
-    prefixes = [f"{slug(run.name)}-" if several else "" for run in runs]
+    prefixes = _prefixes(runs)
     for run, prefix in zip(runs, prefixes, strict=True):
         top.append(_titled(where_time_goes(run, prefix), run, several=several))
     sections.append(("time", "Where the time goes", top))
@@ -73,9 +73,15 @@ def _titled(chart: Chart, run: Run, *, several: bool) -> Chart:
     return attrs.evolve(chart, title=f"{chart.title}: {run.name}") if several else chart
 
 
-def slug(name: str) -> str:
-    """A name as part of an id or of a file name."""
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+def _prefixes(runs: Sequence[Run]) -> list[str]:
+    """How ids and file names of each run begin; a single run needs no such thing."""
+    if len(runs) == 1:
+        return [""]
+    plain = ["".join(c if c.isascii() and c.isalnum() else "_" for c in run.name) for run in runs]
+    return [
+        f"{name}-" if plain.count(name) == 1 else f"{name}-{place}-"
+        for place, name in enumerate(plain, 1)
+    ]
 
 
 def render(
