@@ -80,10 +80,10 @@ if TYPE_CHECKING:
     from blis_core.live import LiveInstance, LiveRequest
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
-    from blis_core.plugins import configure_plugins
+    from blis_core.plugins import configure_plugins, loaded_plugins, plugin_settings
     from blis_core.results import Results, slo_attainment, slo_attainment_by_class
     from blis_core.rng import GoRand, stream_seed
-    from blis_core.run import simulate
+    from blis_core.run import check_simulation, simulate
     from blis_core.structuring import structure
     from blis_core.trace.calibration import Calibration, CalibrationOptions, calibrate
     from blis_core.trace.chunk_times import ChunkTime, format_chunk_times, read_chunk_times
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from blis_core.workload.sessions import SessionManager
     from blis_core.workload.think_time import parse_think_time
     from blis_core.workload.traffic import Traffic, traffic_of_file, traffic_of_flags
+    from blis_core.yaml_reading import read_yaml
 
 __all__ = [
     "COMPLETED",
@@ -188,6 +189,7 @@ __all__ = [
     "calibrate",
     "check_alpha",
     "check_beta",
+    "check_simulation",
     "configure_plugins",
     "format_chunk_times",
     "format_header",
@@ -195,11 +197,14 @@ __all__ = [
     "hookimpl",
     "info",
     "load_defaults",
+    "loaded_plugins",
     "option",
     "parse_think_time",
+    "plugin_settings",
     "read_chunk_times",
     "read_simulated",
     "read_trace",
+    "read_yaml",
     "resolve",
     "set_log_level",
     "simulate",
@@ -267,6 +272,7 @@ _ELSEWHERE = {
     "calibrate": "trace.calibration",
     "check_alpha": "latency",
     "check_beta": "latency",
+    "check_simulation": "run",
     "configure_plugins": "plugins",
     "format_chunk_times": "trace.chunk_times",
     "format_header": "trace.tracev2",
@@ -274,11 +280,14 @@ _ELSEWHERE = {
     "hookimpl": "hookspecs",
     "info": "log",
     "load_defaults": "catalog.defaults",
+    "loaded_plugins": "plugins",
     "option": "option",
     "parse_think_time": "workload.think_time",
+    "plugin_settings": "plugins",
     "read_chunk_times": "trace.chunk_times",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
+    "read_yaml": "yaml_reading",
     "resolve": "deployment",
     "set_log_level": "log",
     "simulate": "run",

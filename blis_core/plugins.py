@@ -27,6 +27,7 @@ from blis_core.registry import (
     Extension,
     Kind,
     Origin,
+    PluginRecord,
     Problem,
     Registry,
     describe,
@@ -47,6 +48,8 @@ __all__ = [
     "configure",
     "configure_plugins",
     "get_registry",
+    "loaded_plugins",
+    "plugin_settings",
     "reset",
 ]
 
@@ -96,6 +99,24 @@ def configure(*, files: Iterable[str | Path] = (), disabled: Iterable[str] = ())
 
 configure_plugins = configure
 """The public name of :func:`configure`, for library users."""
+
+
+def plugin_settings() -> tuple[tuple[Path, ...], frozenset[str]]:
+    """The plugin files that are loaded and the names of plugins that are left out.
+
+    With both, ``configure_plugins`` makes another process load the same plugins.
+    """
+    get_registry()  # reads the environment if nobody has chosen anything
+    assert _settings is not None
+    return _settings.files, _settings.disabled
+
+
+def loaded_plugins() -> list[PluginRecord]:
+    """The plugins in use, in the order in which they were loaded, and what each registers.
+
+    A record has ``origin`` (plugin, distribution, version) and ``extensions``.
+    """
+    return [record for record in get_registry().plugins if record.status == "ok"]
 
 
 def get_registry() -> Registry:

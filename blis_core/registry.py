@@ -88,6 +88,7 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
     ("command", "fit"): "blis-validate",
+    ("command", "sweep"): "blis-sweep",
     ("command", "validate"): "blis-validate",
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -68,6 +68,29 @@ def simulate(
         return run_replay(config, policy=policy, keep_decisions=keep_decisions)
     assert isinstance(config, RunConfig)
     return run_simulation(config, policy=policy, keep_decisions=keep_decisions)
+
+
+def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> Deployment:
+    """Find every mistake that :func:`simulate` would find before its first event.
+
+    Nothing is simulated. ``workload``: look at the requests as well, which takes long if there are
+    many. Returns what was resolved; raises :class:`blis_core.errors.BlisError`.
+    """
+    from blis_core.config import RunConfig
+
+    config.check()
+    policies = _policies(config)
+    deployment = resolve(config)
+    pools, horizon = None, MAX_INT64
+    if isinstance(config, RunConfig):
+        parse_fitness_weights(config.fitness_weights)
+        pools = resolve_pools(config, deployment, policies.pools)
+        if workload:
+            _, _, horizon = generate_workload(config)
+    elif workload:
+        _, horizon = replay_workload(cast("ReplayConfig", config))
+    assemble(config, deployment, policies, horizon, _simulator_seed(config), pools=pools)
+    return deployment
 
 
 def run_simulation(

@@ -165,7 +165,7 @@ def options_page() -> str:
         own = [
             (code(param.opts[0]), "text", "", param.help or "")
             if isinstance(param, click.Option)
-            else (code(param.opts[0]), "argument", "must be given", "")
+            else (code(param.opts[0]), "argument", "must be given" if param.required else "", "")
             for param in command.params
             if not isinstance(param, ConfigOption)
         ]
