@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from blis_core import log
 from blis_core import plugins as core_plugins
 from blis_core.cli.main import main
-from plugins.blis_sweep.tests.sweeping import PLUGIN, RUN, Process
+from blis_sweep import backends
+from blis_sweep import sweep as sweep_module
+from plugins.blis_sweep.tests.sweeping import PLUGIN, RUN, InThisProcess, Process
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +36,27 @@ def sweep(capsys):
 
 
 @pytest.fixture
-def marked(sweep):
-    """The same with the latency model ``marked`` and a small workload."""
+def in_this_process(monkeypatch):
+    """Nothing is simulated elsewhere."""
+    for module in (backends, sweep_module):
+        monkeypatch.setattr(module, "make_backend", lambda *_, **__: InThisProcess())
+    yield
+    log.set_level("warn")
+
+
+@pytest.fixture
+def marked(sweep, in_this_process):
+    """The same in this process, with the latency model ``marked`` and a small workload."""
+
+    def call(*arguments, base=()):
+        return sweep("--plugin", "marked.py", *arguments, "--", *RUN, *base)
+
+    return call
+
+
+@pytest.fixture
+def marked_elsewhere(sweep):
+    """The same in worker processes."""
 
     def call(*arguments, base=()):
         return sweep("--plugin", "marked.py", "--jobs", "2", *arguments, "--", *RUN, *base)

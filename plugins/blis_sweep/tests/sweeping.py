@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from blis_sweep import worker
+
 PLUGIN = '''
 import os, signal, time
 import attrs
@@ -56,6 +58,16 @@ def blis_register_latency_models(register):
 '''
 RUN = ["run", "--model", "acme/small", "--latency-model", "marked", "--total-kv-blocks", "1000"]
 RUN += ["--num-requests", "5", "--output-tokens", "4", "--output-tokens-stdev", "2"]
+
+
+class InThisProcess:
+    """A backend for tests that are not about processes, which take long to start."""
+
+    slots = 1
+
+    def run(self, setup, tasks):
+        for task in tasks:
+            yield worker.run_task(setup, task)
 
 
 class Process:

@@ -72,11 +72,11 @@ def test_an_interrupt_keeps_what_has_finished(folder, process, starts):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_what_kills_its_worker_twice_has_failed(marked, folder, starts, jobs):
+def test_what_kills_its_worker_twice_has_failed(marked_elsewhere, folder, starts, jobs):
     """The others go on; and the same command tries only what has failed again."""
     command = ["--grid", "latency-option=mode=;mode=kill;mode=a;mode=b;mode=c", "--jobs", jobs]
     command += ["--out", "runs.csv", "--seeds", "2"]
-    code, out, err = marked(*command)
+    code, out, err = marked_elsewhere(*command)
     assert code == 1
     status = Counter((row["latency_option"], row["status"]) for row in rows(folder))
     assert status == {
@@ -88,7 +88,7 @@ def test_what_kills_its_worker_twice_has_failed(marked, folder, starts, jobs):
     assert Counter(mode for _, mode in starts())["kill"] == 4
 
     before = len(starts())
-    code, again, err = marked(*command)
+    code, again, err = marked_elsewhere(*command)
     assert (code, again) == (1, out)
     assert "2 simulated, 8 known before, 2 failed" in err
     assert {mode for _, mode in starts()[before:]} == {"kill"}

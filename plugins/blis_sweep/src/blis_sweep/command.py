@@ -34,8 +34,8 @@ class _SweepCommand(click.Command):
     cls=_SweepCommand,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Behind -- stands the command that all points share. It adds to that of the sweep file"
-    " FILE, whose keys are base, grid, points, seeds, metrics, compare and confidence. Runs that have"
-    " finished are kept: the same command goes on where it was stopped.",
+    " FILE, whose keys are base, grid, points, seeds, metrics, compare and confidence. Runs that"
+    " have finished are kept: the same command goes on where it was stopped.",
 )
 @click.argument("file", required=False, default="", type=click.Path())
 @click.option(

@@ -150,10 +150,10 @@ def _of_parts(results: Results) -> Iterator[tuple[str, float]]:
 
 def _of_groups(results: Results) -> Iterator[tuple[str, float]]:
     """Figures of SLO classes, models and tenants."""
-    groups: tuple[tuple[str, Sequence[Any]], ...] = (
-        ("slo", results.per_slo),
-        ("model", results.per_model),
-    )
+    classes = results.per_slo
+    if [entry.name for entry in classes] == ["default"]:
+        classes = []  # they would say the same again
+    groups: tuple[tuple[str, Sequence[Any]], ...] = (("slo", classes), ("model", results.per_model))
     for group, entries in groups:
         for entry in entries:
             for key in ("ttft", "e2e"):

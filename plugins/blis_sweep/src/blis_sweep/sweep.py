@@ -136,7 +136,7 @@ class Prepared:
             counts.append(f"{len(runs) - simulated} known before")
         if progress.failed:
             counts.append(f"{progress.failed} failed")
-        text = f"{len(runs)} runs: {', '.join(counts)}"
+        text = f"{len(runs)} run{'s' * (len(runs) != 1)}: {', '.join(counts)}"
         if simulated:
             text += f", in {progress.seconds:.1f} s"
         if slots and progress.seconds > _LONG_S:  # before, it is about how fast processes start
