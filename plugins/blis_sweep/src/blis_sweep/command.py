@@ -141,7 +141,7 @@ def sweep(ctx: click.Context, /, file: str, **options: Any) -> int:
     if options["dry_run"]:
         click.echo(_listing(prepared, len(prepared.known(store))), nl=False)
         return 0
-    report = prepared.execute(backend, store)
+    report = prepared.execute(backend, store, shown=True)
     if options["out"]:
         write_rows(options["out"], report.rows())
     if options["summary"]:
@@ -158,6 +158,6 @@ def _listing(prepared: Prepared, known: int) -> str:
     ]
     seeds = ", ".join(map(str, prepared.sweep.seeds))
     keys = {run.key for run in prepared.runs if run.key}
-    counts = f"{len(keys)} runs to know, {known} of them known already"
+    counts = f"{len(keys)} runs, {known} of them known already"
     lines += ["", f"{len(prepared.points)} points, seeds {seeds}: {counts}"]
     return "\n".join(lines) + "\n"

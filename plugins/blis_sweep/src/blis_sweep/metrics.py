@@ -125,7 +125,6 @@ def measure(results: Results) -> Values:
     values["offered_rps"] = results.offered_rps
     for name in ("cache_hit_rate", "preemption_rate", "thrashing_rate"):
         values[name] = getattr(results.kv, name)
-    values["jain_fairness_index"] = results.jain
     values.update(_of_parts(results))
     values.update(_of_groups(results))
     return values
@@ -133,6 +132,8 @@ def measure(results: Results) -> Values:
 
 def _of_parts(results: Results) -> Iterator[tuple[str, float]]:
     """Figures of what not every run has."""
+    if results.per_tenant:
+        yield "jain_fairness_index", results.jain
     if results.fitness is not None:
         yield "fitness_score", results.fitness.score
     if results.trace is not None:

@@ -6,13 +6,12 @@ import contextlib
 import io
 import itertools
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from blis_core.api import BlisError, check_simulation
+from blis_core.api import BlisError, check_simulation, warning
 from blis_sweep.definition import POINT, Sweep, Variant
 from blis_sweep.identity import run_key
 from blis_sweep.inputs import Inputs, with_absolute_paths
@@ -161,11 +160,11 @@ class Preparation:
                 self.warnings.setdefault(_LEVEL.sub("", line), []).append(point.label)
 
 
-def say_warnings(warnings: Mapping[str, Sequence[str]], of: int) -> None:
-    """Print each warning once, with the points it is about, unless it is about all of them."""
+def log_warnings(warnings: Mapping[str, Sequence[str]], of: int) -> None:
+    """Log each warning once, with the points it is about, unless it is about all of them."""
     for text, labels in warnings.items():
         about = ""
         if len(set(labels)) < of:
             others = f" and {len(set(labels)) - 1} others" if len(set(labels)) > 1 else ""
             about = f" (point {labels[0]}{others})"
-        print(f"blis: sweep: warning: {text}{about}", file=sys.stderr)
+        warning(f"{text}{about}")

@@ -22,8 +22,9 @@ EVERY_S: Final = 60.0
 class Progress:
     """Counts what is done, and says so."""
 
-    def __init__(self, total: int) -> None:
-        """``total``: runs that are to be simulated."""
+    def __init__(self, total: int, *, shown: bool) -> None:
+        """``total``: runs that are to be simulated. Unless ``shown``, it counts only."""
+        self._shown = shown
         self.done = 0
         self.failed = 0
         self.busy_s = 0.0
@@ -41,7 +42,7 @@ class Progress:
         return time.monotonic() - self._start
 
     def __enter__(self) -> Progress:
-        if sys.stderr.isatty() and self._total:
+        if self._shown and self._total and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (
                 BarColumn,
@@ -86,7 +87,7 @@ class Progress:
             return
         now = time.monotonic()
         self._first = self._first or now
-        if now >= self._next and self.done > 1:
+        if self._shown and now >= self._next and self.done > 1:
             self._next = now + EVERY_S
             # Counted from the first run that ended: to start a cluster takes its time.
             left = (now - self._first) / (self.done - 1) * (self._total - self.done)

@@ -135,12 +135,11 @@ class Report:
             cells = [_cell(self.estimate(position, name)) for name in names]
             runs = f"{len(finished[position])}"
             rows.append([*(place.get(axis, "") for axis in axes), runs, *cells])
-        headings = [
-            *(axis if axis == POINT else flag(axis) for axis in axes),
-            "runs",
-            *map(_heading, names),
-        ]
-        text = aligned(headings, rows, words=len(axes))
+        known = [metric(name) for name in names]
+        labels = [*(axis if axis == POINT else flag(axis) for axis in axes), "runs"]
+        labels += [each.label for each in known]
+        units = [*([""] * (len(axes) + 1)), *(each.unit for each in known)]
+        text = aligned([labels, units] if any(units) else [labels], rows, words=len(axes))
         if len(self.sweep.seeds) == 1:
             return f"{text}\nOne seed: no intervals can be given (--seeds)."
         level = f"{self.sweep.confidence * 100:g}"
@@ -216,11 +215,6 @@ class Report:
 
 def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _heading(name: str) -> str:
-    known = metric(name)
-    return f"{known.label} ({known.unit})" if known.unit else known.label
 
 
 def _cell(found: Estimate | None) -> str:

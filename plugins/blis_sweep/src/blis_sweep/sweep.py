@@ -12,7 +12,7 @@ import attrs
 from blis_sweep.backends import DEFAULT, make_backend
 from blis_sweep.definition import Draft, Sweep
 from blis_sweep.identity import code_identity
-from blis_sweep.points import Point, Preparation, Run, expand, say_warnings
+from blis_sweep.points import Point, Preparation, Run, expand, log_warnings
 from blis_sweep.progress import Progress
 from blis_sweep.report import Report
 from blis_sweep.store import Finished, Store, default_folder
@@ -63,7 +63,7 @@ class Prepared:
         self.runs: list[Run]
         self.points, self.runs = preparation.prepare(expand(sweep))
         self._inputs = preparation.inputs
-        say_warnings(preparation.warnings, len(self.points))
+        log_warnings(preparation.warnings, len(self.points))
 
     def known(self, store: Store | None) -> dict[str, Finished]:
         """Runs by key that need not be simulated."""
@@ -72,22 +72,25 @@ class Prepared:
         found = {run.key: store.get(run.key) for run in self.runs if run.key}
         return {key: finished for key, finished in found.items() if finished is not None}
 
-    def execute(self, backend: Backend, store: Store | None) -> Report:
+    def execute(self, backend: Backend, store: Store | None, *, shown: bool = False) -> Report:
         """Simulate, keep each run in ``store`` as soon as it has finished, and report.
 
-        Equal runs are simulated once. On an interrupt what has finished is kept.
+        Equal runs are simulated once. On an interrupt what has finished is kept. ``shown``: say on
+        stderr how far it is.
         """
         known = self.known(store)
         missing = self._missing(known)
         failed: dict[str, Outcome] = {}
         try:
-            with Progress(len(missing)) as progress:
+            with Progress(len(missing), shown=shown) as progress:
                 if missing:
                     self._simulate(backend, store, missing, known, failed, progress)
         except KeyboardInterrupt:
-            self._say_interrupted(len(known), store)
+            if shown:
+                self._say_interrupted(known, store)
             raise
-        self._say_done(progress, len(missing), backend.slots)
+        if shown:
+            self._say_done(progress, len(missing), backend.slots)
         outcomes = [_outcome(number, run, known, failed) for number, run in enumerate(self.runs)]
         return Report(sweep=self.sweep, points=self.points, runs=self.runs, outcomes=outcomes)
 
@@ -144,7 +147,8 @@ class Prepared:
             text += f" on {slots} workers that were busy for {min(share, 1) * 100:.0f} %"
         print(f"blis: sweep: {text}", file=sys.stderr)
 
-    def _say_interrupted(self, finished: int, store: Store | None) -> None:
+    def _say_interrupted(self, known: Mapping[str, Finished], store: Store | None) -> None:
+        finished = sum(run.key in known for run in self.runs)
         kept = "are kept; the same command goes on from here" if store else "are lost (--no-cache)"
         print(
             f"blis: sweep: interrupted; {finished} of {len(self.runs)} runs have finished and"

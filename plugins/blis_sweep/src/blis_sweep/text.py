@@ -13,15 +13,16 @@ def number(value: float, like: float | None = None) -> str:
     return text.removeprefix("-") if not float(text.replace(",", "")) else text
 
 
-def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
-    """A table. The first ``words`` columns are text, the others numbers, aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+def aligned(headings: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], words: int) -> str:
+    """A table with one or more lines of headings. The first ``words`` columns are text, the others
+    numbers, aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*headings, *rows, strict=True)]
     lines = []
-    for row in (headings, *rows):
+    for row in (*headings, *rows):
         cells = [
             cell.ljust(width) if position < words else cell.rjust(width)
             for position, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
+    lines.insert(len(headings), "─" * (sum(widths) + 2 * (len(widths) - 1)))
     return "\n".join(lines)
