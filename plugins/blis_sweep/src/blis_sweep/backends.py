@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ class Backend(Protocol):
     def slots(self) -> int:
         """How many tasks run at once; 0 = not known before they run."""
 
-    def run(self, setup: Setup, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, setup: Setup, tasks: Sequence[Task]) -> Generator[Outcome]:
         """The outcome of each task, in the order in which they end. Nothing that happens to a
         worker is an error; BlisError if there is no way to go on."""
 

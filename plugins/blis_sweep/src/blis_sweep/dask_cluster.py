@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -29,7 +29,7 @@ class DaskCluster:
         """Workers of the cluster on this machine; 0 for one that runs elsewhere."""
         return 0 if self._address else self._jobs
 
-    def run(self, setup: Setup, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, setup: Setup, tasks: Sequence[Task]) -> Generator[Outcome]:
         """The outcome of each task, as they end."""
         with ExitStack() as stack:
             client = self._client(stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KILLED = (
-    "its worker process was killed twice, the second time with no other run beside it; the system"
-    " may have run out of memory"
+    "its worker process was killed twice, the second time one of its own; the system may have run"
+    " out of memory"
 )
 
 
@@ -34,7 +34,7 @@ class LocalProcesses:
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
 
-    def run(self, setup: Setup, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, setup: Setup, tasks: Sequence[Task]) -> Generator[Outcome]:
         """The outcome of each task, as they end."""
         waiting = deque(tasks)
         try:
@@ -76,16 +76,23 @@ class LocalProcesses:
         yield from outcomes
 
     def _alone(self, setup: Setup, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        pools: list[ProcessPoolExecutor] = []
+
+        def outcome_of(task: Task) -> Outcome:
+            pool = ProcessPoolExecutor(1, initializer=start_worker, initargs=(os.getpid(),))
+            pools.append(pool)
+            with pool:
+                try:
+                    outcome: Outcome = pool.submit(run_task, setup, task).result()
+                except BrokenProcessPool:
+                    return lost(task, KILLED)
+            return outcome
+
         with ThreadPoolExecutor(self.slots) as threads:
-            futures = [threads.submit(_in_own_process, setup, task) for task in tasks]
-            for future in as_completed(futures):
-                yield future.result()
-
-
-def _in_own_process(setup: Setup, task: Task) -> Outcome:
-    with ProcessPoolExecutor(1, initializer=start_worker, initargs=(os.getpid(),)) as process:
-        try:
-            outcome: Outcome = process.submit(run_task, setup, task).result()
-        except BrokenProcessPool:
-            return lost(task, KILLED)
-    return outcome
+            try:
+                for future in as_completed([threads.submit(outcome_of, task) for task in tasks]):
+                    yield future.result()
+            finally:  # at once, if the sweep is interrupted
+                threads.shutdown(wait=False, cancel_futures=True)
+                for pool in pools:
+                    pool.shutdown(wait=False, kill_workers=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ class RayCluster:
         """CPUs of the cluster on this machine; 0 for one that runs elsewhere."""
         return 0 if self._address else self._jobs
 
-    def run(self, setup: Setup, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def run(self, setup: Setup, tasks: Sequence[Task]) -> Generator[Outcome]:
         """The outcome of each task, as they end."""
         with self._connected():
             call = ray.remote(num_cpus=1, max_retries=1)(run_task)

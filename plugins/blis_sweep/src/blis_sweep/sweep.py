@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,21 +117,25 @@ class Prepared:
             for number, run in enumerate(missing)
         ]
         setup = setup_here(self._code)
-        for outcome in backend.run(setup, tasks):
-            run = missing[outcome.index]
-            changed = self._inputs.changed()
-            if changed is not None:
-                # Its key was made from what the file held before.
-                problem = f"{changed} has changed while the sweep was running; run it again"
-                outcome = attrs.evolve(outcome, finished=None, error=problem)
-            if outcome.finished is None:
-                failed[run.key] = outcome
-            else:
-                known[run.key] = outcome.finished
-                if store is not None:
-                    about = {"point": self.points[run.point].label, **run.options}
-                    store.put(run.key, outcome.finished, about)
-            progress.add(outcome)
+        with closing(backend.run(setup, tasks)) as outcomes:
+            for outcome in map(self._trusted, outcomes):
+                run = missing[outcome.index]
+                if outcome.finished is None:
+                    failed[run.key] = outcome
+                else:
+                    known[run.key] = outcome.finished
+                    if store is not None:
+                        about = {"point": self.points[run.point].label, **run.options}
+                        store.put(run.key, outcome.finished, about)
+                progress.add(outcome)
+
+    def _trusted(self, outcome: Outcome) -> Outcome:
+        """``outcome``, or a failure if a file has changed since the key of the run was made."""
+        changed = self._inputs.changed()
+        if changed is None:
+            return outcome
+        problem = f"{changed} has changed while the sweep was running; run it again"
+        return attrs.evolve(outcome, finished=None, error=problem)
 
     def _say_done(self, progress: Progress, simulated: int, slots: int) -> None:
         counts = [f"{simulated} simulated"]
