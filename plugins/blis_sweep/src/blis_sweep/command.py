@@ -23,6 +23,8 @@ class _SweepCommand(click.Command):
         if "--" in args:
             cut = args.index("--")
             args, ctx.meta[_BASE] = args[:cut], args[cut + 1 :]
+        elif {"run", "replay"} & set(args):
+            raise click.UsageError("the command stands behind --, as in -- run --model ...", ctx)
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

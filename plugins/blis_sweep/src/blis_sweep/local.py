@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -33,15 +34,18 @@ class LocalProcesses:
 
     def __init__(self, jobs: int) -> None:
         self.slots = jobs
+        # A worker whose memory has grown is replaced between two tasks, as it should be.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
 
     def run(self, setup: Setup, tasks: Sequence[Task]) -> Generator[Outcome]:
         """The outcome of each task, as they end."""
         waiting = deque(tasks)
+        workers = min(self.slots, len(tasks))
         try:
             while waiting:
                 suspects: dict[int, Task] = {}
                 try:
-                    for outcome in self._pool(setup, waiting, suspects):
+                    for outcome in self._pool(workers, setup, waiting, suspects):
                         del suspects[outcome.index]
                         yield outcome
                 except BrokenProcessPool:
@@ -51,9 +55,9 @@ class LocalProcesses:
             get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
     def _pool(
-        self, setup: Setup, waiting: deque[Task], given: dict[int, Task]
+        self, workers: int, setup: Setup, waiting: deque[Task], given: dict[int, Task]
     ) -> Iterator[Outcome]:
-        """Take tasks out of ``waiting`` into ``given``, and yield their outcomes."""
+        """Move tasks from ``waiting`` to ``given``, and yield their outcomes."""
         call: Callable[..., Any] = delayed(run_task)
 
         def calls() -> Iterator[Any]:
@@ -67,10 +71,10 @@ class LocalProcesses:
         # there are two processes in that case, and one task at a time.
         with parallel_config("loky", initializer=start_worker, initargs=(os.getpid(),)):
             outcomes = Parallel(
-                n_jobs=max(2, self.slots),
+                n_jobs=max(2, workers),
                 return_as="generator_unordered",
                 batch_size=1,  # whatever has finished is known at once
-                pre_dispatch=1 if self.slots == 1 else 2 * self.slots,  # nobody waits for work
+                pre_dispatch=1 if workers == 1 else 2 * workers,  # nobody waits for work
                 max_nbytes=None,
             )(calls())
         yield from outcomes

@@ -33,6 +33,16 @@ class Report:
     runs: Sequence[Run]
     outcomes: Sequence[Outcome]
     """One per run."""
+    finished: Sequence[dict[int, Finished]] = attrs.field(init=False, repr=False)
+    """The finished runs of each point by seed."""
+
+    @finished.default
+    def _by_seed(self) -> list[dict[int, Finished]]:
+        found: list[dict[int, Finished]] = [{} for _ in self.points]
+        for run, outcome in zip(self.runs, self.outcomes, strict=True):
+            if outcome.finished is not None:
+                found[run.point][run.seed] = outcome.finished
+        return found
 
     # ---------------------------------------------------------------------------------- as data
 
@@ -56,12 +66,13 @@ class Report:
         names = self.sweep.metrics or columns(
             f.metrics for by in self.finished for f in by.values()
         )
-        for number_, point in enumerate(self.points):
+        for position, point in enumerate(self.points):
+            head = self._head(point)
             for name in names:
-                found = self.estimate(number_, name)
+                found = self.estimate(position, name)
                 if found is not None:
                     yield {
-                        **self._head(point),
+                        **head,
                         "metric": name,
                         "unit": metric(name).unit,
                         "seeds": found.count,
@@ -78,15 +89,6 @@ class Report:
             return []
         names = sweep.compared or sweep.metrics or USUAL
         return list(compare(self.points, self.finished, sweep.baseline, names, sweep.confidence))
-
-    @property
-    def finished(self) -> list[dict[int, Finished]]:
-        """The finished runs of each point by seed."""
-        found: list[dict[int, Finished]] = [{} for _ in self.points]
-        for run, outcome in zip(self.runs, self.outcomes, strict=True):
-            if outcome.finished is not None:
-                found[run.point][run.seed] = outcome.finished
-        return found
 
     @property
     def failures(self) -> list[tuple[Run, str]]:
@@ -129,11 +131,10 @@ class Report:
         names = self._shown_metrics()
         axes = list(dict.fromkeys(axis for point in self.points for axis in point.place)) or [POINT]
         rows = []
-        finished = self.finished
         for position, point in enumerate(self.points):
             place = point.place or {POINT: point.label}
             cells = [_cell(self.estimate(position, name)) for name in names]
-            runs = f"{len(finished[position])}"
+            runs = f"{len(self.finished[position])}"
             rows.append([*(place.get(axis, "") for axis in axes), runs, *cells])
         known = [metric(name) for name in names]
         labels = [*(axis if axis == POINT else flag(axis) for axis in axes), "runs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -9,6 +10,8 @@ def number(value: float, like: float | None = None) -> str:
     """About three significant digits, thousands separated; as many decimals as ``like`` has."""
     size = abs(value if like is None else like)
     digits = 2 if size < 10 else 1 if size < 1000 else 0
+    if 0 < size < 1:
+        digits = min(2 - math.floor(math.log10(size)), 6)
     text = f"{value:,.{digits}f}"
     return text.removeprefix("-") if not float(text.replace(",", "")) else text
 
