@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import sys
 
 import pytest
 
@@ -11,6 +13,7 @@ from blis_core import plugins
 from blis_core.config import ReplayConfig, RunConfig
 from blis_core.errors import BlisError
 from blis_core.option import options_of
+from blis_sweep import identity
 from blis_sweep.definition import Draft
 from blis_sweep.identity import code_identity
 from blis_sweep.inputs import FILE_OPTIONS, Inputs, with_absolute_paths
@@ -89,6 +92,33 @@ def test_a_plugin_file_counts_by_its_contents(folder):
         plugins.reset()
     assert found[0] == found[1] != found[2]
     assert code_identity() not in found
+
+
+def test_an_installed_plugin_counts_by_its_contents(folder, monkeypatch):
+    """Also if nobody has changed its version, as while it is being written."""
+    site = folder / "site"
+    (site / "acme_demo-1.0.dist-info").mkdir(parents=True)
+    (site / "acme_demo-1.0.dist-info" / "METADATA").write_text("Name: acme-demo\nVersion: 1.0\n")
+    points = site / "acme_demo-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[blis]\nacme-demo = acme_demo.plugin\n")
+    (site / "acme_demo").mkdir()
+    (site / "acme_demo" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(site)
+    found = {}
+    for kind, step in (("scorers", 1), ("scorers", 2), ("commands", 1), ("commands", 2)):
+        (site / "acme_demo" / "plugin.py").write_text(
+            "from blis_core.api import hookimpl\n\n@hookimpl\n"
+            f"def blis_register_{kind}(register):\n    register('acme', 'acme_demo.it:It')\n"
+        )
+        (site / "acme_demo" / "it.py").write_text(f"STEP = {step}\n")
+        for name in [name for name in sys.modules if name.startswith("acme_demo")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        identity._package_digest.cache_clear()
+        plugins.reset()
+        found[kind, step] = code_identity()
+    assert found["scorers", 1] != found["scorers", 2]
+    assert found["commands", 1] == found["commands", 2]  # no part in a simulation
 
 
 @pytest.mark.parametrize(
