@@ -277,6 +277,7 @@ def test_mistakes_have_lines(folder):
         (["--metrics", "speed", "--", "run", "--model", "x"], "there is no metric 'speed'"),
         (["--confidence", "2", "--", "run", "--model", "x"], "--confidence: must be above 0"),
         (["--out", "x.xls", "--", "run", "--model", "x"], "must end in .csv or .parquet"),
+        (["--out", "x.csv", "--summary", "./x.csv"], "--summary: is the file of --out"),
         (["--out", "no/x.csv", "--", "run", "--model", "x"], "folder no does not exist"),
         (["--summary", ".csv", "--", "run", "--model", "x"], "must end in .csv or .parquet"),
         (["--address", "tcp://x", "--", "run", "--model", "x"], "choose --backend dask or ray"),

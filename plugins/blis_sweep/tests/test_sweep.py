@@ -331,3 +331,6 @@ def test_a_replay(sweep, folder, in_this_process):
     assert code == 0, err
     assert "num-instances=2" in out
     assert "same requests" not in out
+    code, out, err = sweep("--out", "t.csv", "--", *replay)
+    assert (code, out) == (2, "")
+    assert "--out: t.csv is read by the simulations" in err

@@ -133,21 +133,25 @@ def sweep(ctx: click.Context, /, file: str, **options: Any) -> int:
         draft.set_baseline(options["compare"])
     if options["confidence"] is not None:
         draft.set_confidence(options["confidence"])
-    for target in ("out", "summary"):
-        check_target(f"--{target}", options[target])
+    targets = {f"--{name}": options[name] for name in ("out", "summary") if options[name]}
+    for option, path in targets.items():
+        check_target(option, path)
+    if len(set(map(Path, targets.values()))) < len(targets):
+        raise UsageError("--summary: is the file of --out; choose another name")
     store = None
     if not options["no_cache"]:
         store = Store(Path(options["cache"]) if options["cache"] else default_folder())
     backend = make_backend(options["backend"], jobs=options["jobs"], address=options["address"])
     prepared = Prepared(draft.finish(), skip_invalid=options["skip_invalid"])
+    for option, path in targets.items():
+        if Path(path) in prepared.inputs:
+            raise UsageError(f"{option}: {path} is read by the simulations; choose another name")
     if options["dry_run"]:
         click.echo(_listing(prepared, len(prepared.known(store))), nl=False)
         return 0
     report = prepared.execute(backend, store, shown=True)
-    if options["out"]:
-        write_rows(options["out"], report.rows())
-    if options["summary"]:
-        write_rows(options["summary"], report.summary())
+    for option, path in targets.items():
+        write_rows(path, report.rows() if option == "--out" else report.summary())
     click.echo(report.as_json() if options["output"] == "json" else report.as_text(), nl=False)
     return FAILED if report.failures else 0
 

@@ -36,16 +36,8 @@ class DaskCluster:
             futures = client.map(run_task, [setup] * len(tasks), tasks, pure=False)
             by_key = {future.key: task for future, task in zip(futures, tasks, strict=True)}
             for future in as_completed(futures):
-                task = by_key.pop(future.key)
-                outcome, error = None, future.exception() if future.done() else None
-                if error is None and not future.cancelled():
-                    outcome = future.result()
-                elif isinstance(error, KilledWorker):
-                    outcome = lost(task, f"its workers died, one after the other: {error}")
-                if outcome is None:
-                    raise BlisError(f"the Dask cluster has given up its tasks: {error or future}")
+                yield _outcome(future, by_key.pop(future.key))
                 future.release()
-                yield outcome
 
     def _client(self, stack: ExitStack) -> Any:
         if self._address:
@@ -62,3 +54,13 @@ class DaskCluster:
             silence_logs=logging.ERROR,
         )
         return stack.enter_context(Client(stack.enter_context(cluster)))
+
+
+def _outcome(future: Any, task: Task) -> Outcome:
+    if future.status == "finished":
+        outcome: Outcome = future.result()
+        return outcome
+    error = future.exception() if future.status == "error" else future.status
+    if isinstance(error, KilledWorker):
+        return lost(task, f"its workers died, one after the other: {error}")
+    raise BlisError(f"the Dask cluster has given up its tasks: {error}")

@@ -66,6 +66,10 @@ class Inputs:
                     found[f"{role}.{number}"] = self._digest(other)
         return found
 
+    def __contains__(self, path: Path) -> bool:
+        """Whether a file has been read."""
+        return path.absolute() in map(Path.absolute, self._states)
+
     def changed(self) -> Path | None:
         """A file that is no longer as it was when it was read; None if there is none."""
         for path, state in self._states.items():

@@ -63,7 +63,7 @@ class Prepared:
         self.points: list[Point]
         self.runs: list[Run]
         self.points, self.runs = preparation.prepare(expand(sweep))
-        self._inputs = preparation.inputs
+        self.inputs = preparation.inputs
         log_warnings(preparation.warnings, len(self.points))
 
     def known(self, store: Store | None) -> dict[str, Finished]:
@@ -131,7 +131,7 @@ class Prepared:
 
     def _trusted(self, outcome: Outcome) -> Outcome:
         """``outcome``, or a failure if a file has changed since the key of the run was made."""
-        changed = self._inputs.changed()
+        changed = self.inputs.changed()
         if changed is None:
             return outcome
         problem = f"{changed} has changed while the sweep was running; run it again"

@@ -14,12 +14,10 @@ FORMATS: Final = (".csv", ".parquet")
 
 
 def check_target(option: str, path: str) -> None:
-    """Raise BlisError if rows cannot be written to ``path``; "" is fine.
+    """Raise BlisError if rows cannot be written to ``path``.
 
     Finding out before the sweep is kinder than after it.
     """
-    if not path:
-        return
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise BlisError(f"{option}: {path} must end in {' or '.join(FORMATS)}")
