@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from blis_core.live import LiveInstance, LiveRequest
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
-    from blis_core.plugins import configure_plugins, plugin_settings
+    from blis_core.plugins import configure_plugins, loaded_plugins, plugin_settings
     from blis_core.recording.file import read_recording, write_recording
     from blis_core.recording.phases import PARTS, Outcome, Phase
     from blis_core.recording.tables import Recording
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
         slo_attainment_by_class,
     )
     from blis_core.rng import GoRand, stream_seed
-    from blis_core.run import simulate
+    from blis_core.run import check_simulation, simulate
     from blis_core.structuring import structure
     from blis_core.trace.calibration import Calibration, CalibrationOptions, calibrate
     from blis_core.trace.chunk_times import ChunkTime, format_chunk_times, read_chunk_times
@@ -205,6 +205,7 @@ __all__ = [
     "calibrate",
     "check_alpha",
     "check_beta",
+    "check_simulation",
     "configure_plugins",
     "format_chunk_times",
     "format_header",
@@ -212,6 +213,7 @@ __all__ = [
     "hookimpl",
     "info",
     "load_defaults",
+    "loaded_plugins",
     "option",
     "parse_think_time",
     "plugin_settings",
@@ -295,6 +297,7 @@ _ELSEWHERE = {
     "calibrate": "trace.calibration",
     "check_alpha": "latency",
     "check_beta": "latency",
+    "check_simulation": "run",
     "configure_plugins": "plugins",
     "format_chunk_times": "trace.chunk_times",
     "format_header": "trace.tracev2",
@@ -302,6 +305,7 @@ _ELSEWHERE = {
     "hookimpl": "hookspecs",
     "info": "log",
     "load_defaults": "catalog.defaults",
+    "loaded_plugins": "plugins",
     "option": "option",
     "parse_think_time": "workload.think_time",
     "plugin_settings": "plugins",

@@ -27,6 +27,7 @@ from blis_core.registry import (
     Extension,
     Kind,
     Origin,
+    PluginRecord,
     Problem,
     Registry,
     describe,
@@ -47,6 +48,7 @@ __all__ = [
     "configure",
     "configure_plugins",
     "get_registry",
+    "loaded_plugins",
     "plugin_settings",
     "reset",
 ]
@@ -108,6 +110,14 @@ def plugin_settings() -> dict[str, list[str]]:
         "files": [str(path) for path in _settings.files],
         "disabled": sorted(_settings.disabled),
     }
+
+
+def loaded_plugins() -> list[PluginRecord]:
+    """The plugins in use, in the order in which they were loaded, and what each registers.
+
+    A record has ``origin`` (plugin, distribution, version) and ``extensions``.
+    """
+    return [record for record in get_registry().plugins if record.status == "ok"]
 
 
 def get_registry() -> Registry:

@@ -93,6 +93,7 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("command", "explain"): "blis-report",
     ("command", "report"): "blis-report",
     ("command", "fit"): "blis-validate",
+    ("command", "sweep"): "blis-sweep",
     ("command", "validate"): "blis-validate",
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import attrs
 
 from blis_core import log
 from blis_core.assembly import assemble, num_instances
-from blis_core.contracts import LatencyModel, Request
+from blis_core.contracts import MAX_INT64, LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
@@ -119,6 +119,30 @@ def _check_names(kind: type, options: Mapping[str, Any]) -> None:
             raise BlisError(
                 f"simulate: {kind.__name__} has no option {name}{did_you_mean(name, known)}"
             )
+
+
+def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> Deployment:
+    """Find every mistake that :func:`simulate` would find before its first event.
+
+    Nothing is simulated. ``workload``: look at the requests as well, which takes long if there are
+    many. Returns what was resolved; raises :class:`blis_core.errors.BlisError`.
+    """
+    from blis_core.config import RunConfig
+
+    config.check()
+    policies = _policies(config)
+    deployment = resolve(config)
+    pools: PoolDeployments | None = None
+    horizon = MAX_INT64
+    if isinstance(config, RunConfig):
+        parse_fitness_weights(config.fitness_weights)
+        pools = resolve_pools(config, deployment, policies.pools)
+        if workload:
+            horizon = generate_workload(config).horizon
+    elif workload:
+        _, horizon = replay_workload(cast("ReplayConfig", config))
+    assemble(config, deployment, policies, horizon, simulator_seed(config), pools=pools)
+    return deployment
 
 
 def run_simulation(

@@ -891,6 +891,28 @@ def example(name: str) -> Callable[[], str]:
 
 
 _RATES = ("throughput", "capacity")
+
+
+def sweep_keys() -> str:
+    """The keys of a sweep file."""
+    from blis_sweep.definition import SweepKeys
+
+    keys_of = _keys_of(SweepKeys)
+    rows = []
+    for owner, keys in keys_of.items():
+        prefix = "" if owner is SweepKeys else "compare."
+        rows += [(code(prefix + key.name), key.meaning) for key in keys if key.meaning]
+    return table(("key", "meaning"), rows)
+
+
+def sweep_metrics() -> str:
+    """The figures of a run in a sweep."""
+    from blis_sweep.metrics import METRICS
+
+    rows = [(code(name), known.label, known.unit, known.better) for name, known in METRICS.items()]
+    return table(("metric", "what it is", "unit", "better"), rows)
+
+
 _VALIDATED = (
     *("ttft_mean", "ttft_p90", "ttft_p99"),
     *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", *_RATES),
@@ -1010,6 +1032,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "spike-file": example("spike.yaml"),
     "spike-table": spike,
     "validation-interval": validation_interval,
+    "sweep-keys": sweep_keys,
+    "sweep-metrics": sweep_metrics,
     "validation-records": validation_records,
     "validation-requests": validation_requests,
     "validation-seeds": validation_seeds,
