@@ -453,6 +453,24 @@ def test_every_page_is_linked_from_the_index():
     assert pages - links == set()
 
 
+def test_every_page_is_in_the_navigation_of_the_site():
+    """A page needs a line in a list of ``docs/index.md``: ``- [Title](page.md): its subject``."""
+    sections = load(DOCS / "conf.py").navigation(TEXTS["docs/index.md"])
+    assert list(sections) == [
+        *("Start", "Tutorials", "Guides", "Concepts", "Reference", "Extending", "Project")
+    ]
+    listed = [page for pages in sections.values() for _, page in pages]
+    assert len(set(listed)) == len(listed)
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
+    assert set(listed) == pages - {"index"}
+
+
+def test_the_site_is_built_strictly_by_what_must_pass():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^test: .*\bdocs\b", makefile, re.MULTILINE)
+    assert "--fail-on-warning" in makefile
+
+
 # ------------------------------------------------------------------------------------- benchmarks
 
 
