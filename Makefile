@@ -1,6 +1,7 @@
-# make run    install into .venv and show a first simulation
-# make test   install, then lint, types, architecture and tests
+# make run    install what runs into .venv, and show a first simulation
+# make test   install what tests, then lint, types, architecture, the site and tests
 #             (PYTEST_ARGS="-k name" make check runs only some tests)
+# make docs   build the site in build/docs, with warnings as errors
 # make bench  time the command line
 # make clean  remove .venv and caches
 #
@@ -14,20 +15,26 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
 # Everything that decides what has to be installed: newer than the stamp = install again.
 STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.installed-run
+DOCS_STAMP := $(VENV)/.installed-docs
 INPUTS := Makefile pyproject.toml constraints.txt blis_core/__init__.py \
 	$(PLUGINS:=/pyproject.toml) $(wildcard plugins/*/src/*/__init__.py)
 
-# The requirements of all dependency groups (pip itself reads groups only from version 25.1 on).
-DEV := import pathlib, tomllib; \
+# The requirements of the dependency groups, that of the site (DOCS) aside, which few need.
+# (pip itself reads groups only from version 25.1 on.)
+GROUPS := import pathlib, tomllib; \
 	groups = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['dependency-groups']; \
+	docs = groups.pop('docs')
+DEV := $(GROUPS); \
 	print(*(item for group in groups.values() for item in group if isinstance(item, str)))
+DOCS := $(GROUPS); print(*docs)
 
-.PHONY: run test lint check bench clean
+.PHONY: run test lint check docs bench clean
 
-run: $(STAMP)
+run: $(RUN_STAMP)
 	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200 --output table
 
-test: $(STAMP) lint check
+test: $(STAMP) lint docs check
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,6 +45,12 @@ lint: $(STAMP)
 check: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# --fresh-env: no page is taken from an earlier build, which would hide its warnings.
+docs: $(DOCS_STAMP)
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --fresh-env --quiet \
+		docs build/docs
+	@echo "The site is in build/docs: open build/docs/index.html"
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
@@ -46,12 +59,21 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Build tools come first and are used without isolation, so that each is fetched once, as pinned.
-$(STAMP): $(INPUTS)
+$(RUN_STAMP): $(INPUTS)
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11+ is needed")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing blis-core and its plugins into $(VENV) ..."
+	@echo "Installing blis-core and its plugins into $(VENV) (a minute or two) ..."
 	@$(PIP) install -c constraints.txt hatchling editables
-	@$(PIP) install -c constraints.txt --no-build-isolation \
-		-e . $(PLUGINS:%=-e ./%) $$($(BIN)/python -c "$(DEV)")
+	@$(PIP) install -c constraints.txt --no-build-isolation -e . $(PLUGINS:%=-e ./%)
 	@$(BIN)/python -m compileall -q blis_core plugins/*/src
+	@touch $@
+
+$(STAMP): $(RUN_STAMP)
+	@echo "Installing what the tests need ..."
+	@$(PIP) install -c constraints.txt $$($(BIN)/python -c "$(DEV)")
+	@touch $@
+
+$(DOCS_STAMP): $(RUN_STAMP)
+	@echo "Installing what builds the site ..."
+	@$(PIP) install -c constraints.txt $$($(BIN)/python -c "$(DOCS)")
 	@touch $@

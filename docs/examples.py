@@ -271,7 +271,8 @@ class Runner:
             for group, points in project["entry-points"].items()
         ]
         (info / "entry_points.txt").write_text("".join(lines))
-        sys.path[:0] = [str(info.parent.absolute()), str(folder.absolute())]
+        code = folder / "src" if (folder / "src").is_dir() else folder
+        sys.path[:0] = [str(info.parent.absolute()), str(code.absolute())]
         importlib.invalidate_caches()
         return ""
 

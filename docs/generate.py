@@ -913,6 +913,17 @@ def sweep_metrics() -> str:
     return table(("metric", "what it is", "unit", "better"), rows)
 
 
+def listed_in_exactness(heading: str) -> Callable[[], str]:
+    """The table below a heading of ``exactness.md``."""
+
+    def made() -> str:
+        text = (DOCS / "exactness.md").read_text(encoding="utf-8")
+        section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        return "".join(f"{line}\n" for line in section.splitlines() if line.startswith("|"))
+
+    return made
+
+
 _VALIDATED = (
     *("ttft_mean", "ttft_p90", "ttft_p99"),
     *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", *_RATES),
@@ -1023,6 +1034,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "benchmarks": benchmarks,
     "distributions": distributions,
     "elastic-file": example("elastic.yaml"),
+    "go-differences": listed_in_exactness("Where it differs on purpose"),
+    "go-differences-observe": listed_in_exactness("Observing a server"),
     "gpus": gpus,
     "latency-models": latency_models,
     "models": models,

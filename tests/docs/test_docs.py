@@ -381,6 +381,28 @@ def test_slo_classes_and_detectors_are_those_of_the_code():
     assert tuple(detectors[: len(SATURATION_DETECTORS)]) == SATURATION_DETECTORS
 
 
+def test_every_difference_in_options_is_listed():
+    """Against the options of the Go program; those of our own commands stand in their sections."""
+    page = TEXTS["docs/coming-from-go.md"]
+    theirs = json.loads((Path(__file__).parent / "go_options.json").read_text())
+    ours = {
+        generate._command_path(command).removeprefix("blis "): {
+            param.opts[0].removeprefix("--") for param in command.params
+        }
+        for command in generate._other_commands()
+    }
+    for name, config in (("run", RunConfig), ("replay", ReplayConfig)):
+        ours[name] = {spec.flag.removeprefix("--") for spec in options_of(config)}
+    new = set()
+    for name, options in theirs.items():
+        assert set(options.split()) <= ours[name], name  # none is missing
+        new |= ours[name] - set(options.split())
+    listed = page.partition("## New options")[2].partition("\n## ")[0]
+    assert [name for name in sorted(new) if f"`--{name}`" not in listed] == []
+    commands = page.partition("## New commands")[2].partition("\n## ")[0]
+    assert [n for n in ours.keys() - theirs.keys() if f"`blis {n}`" not in commands] == []
+
+
 def test_every_public_name_is_documented():
     page = TEXTS["docs/reference/hooks.md"]
     assert [name for name in api.__all__ if f"\n### {name}\n" not in page] == []
@@ -451,6 +473,24 @@ def test_every_page_is_linked_from_the_index():
     links = set(re.findall(r"\]\(([^)#\s]+)", TEXTS["docs/index.md"]))
     pages = {name.removeprefix("docs/") for name in PAGES} - {"README.md", "index.md"}
     assert pages - links == set()
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    """A page needs a line in a list of ``docs/index.md``: ``- [Title](page.md): its subject``."""
+    sections = load(DOCS / "conf.py").navigation(TEXTS["docs/index.md"])
+    assert list(sections) == [
+        *("Start", "Tutorials", "Guides", "Concepts", "Reference", "Extending", "Project")
+    ]
+    listed = [page for pages in sections.values() for _, page in pages]
+    assert len(set(listed)) == len(listed)
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
+    assert set(listed) == pages - {"index"}
+
+
+def test_the_site_is_built_strictly_by_what_must_pass():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^test: .*\bdocs\b", makefile, re.MULTILINE)
+    assert "--fail-on-warning" in makefile
 
 
 # ------------------------------------------------------------------------------------- benchmarks
