@@ -2,6 +2,8 @@
 # make test   install, then lint, types, architecture and tests
 #             (PYTEST_ARGS="-k name" make check runs only some tests)
 # make bench  time the command line
+# make performance  time everything, store the figures, and write them into docs/performance.md
+#             (MEASURE=--quick leaves out the long scaling curves)
 # make clean  remove .venv and caches
 #
 # Needs Python 3.11 or later and make. PYTHON=python3.12 make ... chooses the interpreter.
@@ -22,7 +24,7 @@ DEV := import pathlib, tomllib; \
 	groups = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['dependency-groups']; \
 	print(*(item for group in groups.values() for item in group if isinstance(item, str)))
 
-.PHONY: run test lint check bench clean
+.PHONY: run test lint check bench performance clean
 
 run: $(STAMP)
 	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200 --output table
@@ -40,6 +42,11 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+performance: $(STAMP)
+	$(BIN)/python benchmarks/run.py --json benchmarks/baseline.json
+	$(BIN)/python benchmarks/scaling.py $(MEASURE) --json benchmarks/scaling.json
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
