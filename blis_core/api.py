@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from blis_core.accuracy import Accuracy, RunFacts, ValidatedRun
+    from blis_core.accuracy import Accuracy, RunFacts, StepInterval, ValidatedRun
     from blis_core.catalog.defaults import Preset, load_defaults
     from blis_core.cli.options import ConfigCommand
     from blis_core.cluster.admission import AdmissionSetup
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from blis_core.live import LiveInstance, LiveRequest
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
-    from blis_core.plugins import configure_plugins
+    from blis_core.plugins import configure_plugins, plugin_settings
     from blis_core.results import (
         RequestArrays,
         RequestList,
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from blis_core.workload.sessions import SessionManager
     from blis_core.workload.think_time import parse_think_time
     from blis_core.workload.traffic import Traffic, traffic_of_file, traffic_of_flags
+    from blis_core.yaml_reading import read_yaml
 
 __all__ = [
     "COMPLETED",
@@ -182,6 +183,7 @@ __all__ = [
     "SessionManager",
     "SimulatedRequest",
     "SimulationConfig",
+    "StepInterval",
     "Trace",
     "TraceHeader",
     "TraceRow",
@@ -205,9 +207,11 @@ __all__ = [
     "load_defaults",
     "option",
     "parse_think_time",
+    "plugin_settings",
     "read_chunk_times",
     "read_simulated",
     "read_trace",
+    "read_yaml",
     "resolve",
     "set_log_level",
     "simulate",
@@ -263,6 +267,7 @@ _ELSEWHERE = {
     "SessionManager": "workload.sessions",
     "SimulatedRequest": "trace.simulated",
     "SimulationConfig": "config",
+    "StepInterval": "accuracy",
     "Trace": "trace.tracev2",
     "TraceHeader": "trace.tracev2",
     "TraceRow": "trace.rows",
@@ -286,9 +291,11 @@ _ELSEWHERE = {
     "load_defaults": "catalog.defaults",
     "option": "option",
     "parse_think_time": "workload.think_time",
+    "plugin_settings": "plugins",
     "read_chunk_times": "trace.chunk_times",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
+    "read_yaml": "yaml_reading",
     "resolve": "deployment",
     "set_log_level": "log",
     "simulate": "run",

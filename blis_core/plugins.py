@@ -47,6 +47,7 @@ __all__ = [
     "configure",
     "configure_plugins",
     "get_registry",
+    "plugin_settings",
     "reset",
 ]
 
@@ -96,6 +97,17 @@ def configure(*, files: Iterable[str | Path] = (), disabled: Iterable[str] = ())
 
 configure_plugins = configure
 """The public name of :func:`configure`, for library users."""
+
+
+def plugin_settings() -> dict[str, list[str]]:
+    """The arguments with which :func:`configure_plugins` makes another process like this one."""
+    if _settings is None:
+        configure()
+    assert _settings is not None
+    return {
+        "files": [str(path) for path in _settings.files],
+        "disabled": sorted(_settings.disabled),
+    }
 
 
 def get_registry() -> Registry:

@@ -88,6 +88,8 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
     ("command", "serve"): "blis-observe",
+    ("command", "plan"): "blis-plan",
+    ("command", "saturate"): "blis-plan",
     ("command", "fit"): "blis-validate",
     ("command", "validate"): "blis-validate",
 }

@@ -889,17 +889,70 @@ def example(name: str) -> Callable[[], str]:
     return made
 
 
+_RATES = ("throughput", "capacity")
 _VALIDATED = (
     *("ttft_mean", "ttft_p90", "ttft_p99"),
-    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", "throughput", "capacity"),
+    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", *_RATES),
 )
 
 
-def _validation() -> list[dict[str, Any]]:
-    """Errors of our simulations, as packaged with the latency model ``kernels``."""
+@cache
+def _validation_index() -> dict[str, Any]:
+    """What is packaged with the latency model ``kernels``."""
     path = ROOT / "plugins/blis_latency_kernels/src/blis_latency_kernels/data/validation.json"
-    records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["records"]
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _validation() -> list[dict[str, Any]]:
+    """Errors of our simulations, by record."""
+    records: list[dict[str, Any]] = _validation_index()["records"]
     return records
+
+
+def validation_requests() -> str:
+    """Errors and rank correlations of single requests."""
+    rows = [
+        (
+            record["model"].partition("/")[2],
+            _gpus(record),
+            f"{record['errors_percent']['request_e2e']:.1f}",
+            f"{record['rank_e2e']:.3f}",
+            f"{record['rank_ttft']:.3f}",
+        )
+        for record in _validation()
+        if "request_e2e" in record["errors_percent"]
+    ]
+    headings = ("model", "GPUs", "mean error of E2E in %", "rank correlation of E2E", "of TTFT")
+    return table(headings, sorted(rows))
+
+
+def validation_seeds() -> str:
+    """Mean and median absolute error of the fitted set, seed by seed."""
+    members = [r["errors_percent_by_seed"] for r in _validation() if r["set"] == "trainval-15"]
+    rows = []
+    for seed in members[0]:
+        cells = []
+        for metric in (metric for metric in _VALIDATED if metric in members[0][seed]):
+            errors = [abs(found[seed][metric]) for found in members if metric in found[seed]]
+            cells.append(f"{statistics.fmean(errors):.1f} / {statistics.median(errors):.1f}")
+        rows.append((seed, *cells))
+    metrics = [metric for metric in _VALIDATED if metric in next(iter(members[0].values()))]
+    return table(("seed", *map(code, metrics)), rows)
+
+
+def validation_interval() -> str:
+    """How often steps that are a little shorter and longer hold what was measured."""
+    interval = _validation_index()["interval"]
+    shares = interval["covered_percent"]
+    metrics = [metric for metric in _VALIDATED if metric in shares and metric not in _RATES]
+    row = (f"steps {interval['step_percent']:g} % shorter to longer, {interval['runs']} runs",)
+    cells = (f"{shares[metric]:.0f} %" for metric in metrics)
+    return table(("", *map(code, metrics)), [(*row, *cells)])
+
+
+def _gpus(record: dict[str, Any]) -> str:
+    return f"{record['tp'] * record['dp']} x {record['hardware']}"
 
 
 def validation_summary() -> str:
@@ -932,7 +985,7 @@ def validation_records() -> str:
             rows.append(
                 (
                     record["model"].partition("/")[2],
-                    f"{record['tp']} x {record['hardware']}",
+                    _gpus(record),
                     rates,
                     f"{record['prompt_tokens']} / {record['output_tokens']}",
                     *(f"{errors[m]:+.1f}" if m in errors else "" for m in _VALIDATED),
@@ -960,7 +1013,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "presets": presets,
     "spike-file": example("spike.yaml"),
     "spike-table": spike,
+    "validation-interval": validation_interval,
     "validation-records": validation_records,
+    "validation-requests": validation_requests,
+    "validation-seeds": validation_seeds,
     "validation-summary": validation_summary,
 }
 PAGES: dict[str, Callable[[], str]] = {
