@@ -836,35 +836,40 @@ def latency_models() -> str:
     )
 
 
+def _figures(name: str) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
+    return figures
+
+
+@cache
+def _tables() -> ModuleType:
+    """``benchmarks/tables.py``, whose neighbours are imported by their plain names."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        return importlib.import_module("tables")
+    finally:
+        sys.path.pop(0)
+
+
 def benchmarks() -> str:
     """The stored measurements of the speed suite."""
-    stored = json.loads((ROOT / "benchmarks/baseline.json").read_text(encoding="utf-8"))
-    rows = [
-        (
-            code(name),
-            f"{case['wall_s']:.2f}",
-            f"{case['cpu_s']:.2f}",
-            case["peak_mib"],
-            f"{case['completed_requests']:,}",
-            f"{case['total_output_tokens']:,}",
-            f"{case['total_output_tokens'] / case['cpu_s'] / 1e6:.2f}",
-        )
-        for name, case in stored["cases"].items()
-    ]
-    text = table(
-        (
-            "case",
-            "wall s",
-            "CPU s",
-            "peak MiB",
-            "requests",
-            "output tokens",
-            "million tokens per CPU s",
-        ),
-        rows,
-    )
-    about = f"{stored['about']} Yardstick: {stored['yardstick_s']:.3f} s."
-    return f"{text}\n{about}\n"
+    cases = _tables().suite(_figures("baseline.json"))
+    return f"{table(cases.headings, cases.rows)}\n{cases.about}\n"
+
+
+def scaling(study: str) -> Callable[[], str]:
+    """The stored points of a scaling study."""
+
+    def made() -> str:
+        points = _tables().scaling(_figures("scaling.json"), study)
+        return table(points.headings, points.rows)
+
+    return made
+
+
+def scaling_conditions() -> str:
+    """How those were measured."""
+    return f"{_tables().conditions(_figures('scaling.json'))}\n"
 
 
 def spike() -> str:
@@ -1040,6 +1045,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "latency-models": latency_models,
     "models": models,
     "other-models": other_models,
+    "scaling-conditions": scaling_conditions,
+    "scaling-instances": scaling("instances"),
+    "scaling-output": scaling("output"),
+    "scaling-prompt": scaling("prompt"),
+    "scaling-requests": scaling("requests"),
     "semantics": semantics,
     "presets": presets,
     "spike-file": example("spike.yaml"),
