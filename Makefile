@@ -3,6 +3,8 @@
 #             (PYTEST_ARGS="-k name" make check runs only some tests)
 # make docs   build the site in build/docs, with warnings as errors
 # make bench  time the command line
+# make performance  time everything, store the figures, and write them into docs/performance.md
+#             (MEASURE=--quick leaves out the long scaling curves)
 # make clean  remove .venv and caches
 #
 # Needs Python 3.11 or later and make. PYTHON=python3.12 make ... chooses the interpreter.
@@ -29,7 +31,7 @@ DEV := $(GROUPS); \
 	print(*(item for group in groups.values() for item in group if isinstance(item, str)))
 DOCS := $(GROUPS); print(*docs)
 
-.PHONY: run test lint check docs bench clean
+.PHONY: run test lint check docs bench performance clean
 
 run: $(RUN_STAMP)
 	$(BIN)/blis run --model qwen/qwen3-14b --rate 8 --num-requests 200 --output table
@@ -53,6 +55,11 @@ docs: $(DOCS_STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+performance: $(STAMP)
+	$(BIN)/python benchmarks/run.py --json benchmarks/baseline.json
+	$(BIN)/python benchmarks/scaling.py $(MEASURE) --json benchmarks/scaling.json
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

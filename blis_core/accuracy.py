@@ -50,6 +50,18 @@ class ValidatedRun(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class StepInterval(Record):
+    """How often what was measured lies between simulations with shorter and with longer steps."""
+
+    step_percent: float
+    """By which steps are shorter, and longer."""
+    runs: int
+    """Measured runs that were looked at."""
+    covered_percent: Mapping[str, float]
+    """Share of them whose figure, such as ``e2e_mean``, lies within."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Accuracy(Record):
     """How far the latencies of a run can be trusted."""
 
@@ -59,3 +71,5 @@ class Accuracy(Record):
     """In what this run differs from all that were compared; empty = it is among them."""
     unstable: tuple[str, ...] = ()
     """Why a small error of the model would change percentiles a lot."""
+    interval: StepInterval | None = None
+    """What an interval around the figures of this run would be worth."""

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from blis_core.accuracy import Accuracy, RunFacts, ValidatedRun
+    from blis_core.accuracy import Accuracy, RunFacts, StepInterval, ValidatedRun
     from blis_core.catalog.defaults import Preset, load_defaults
     from blis_core.cli.options import ConfigCommand
     from blis_core.cluster.admission import AdmissionSetup
@@ -80,7 +80,10 @@ if TYPE_CHECKING:
     from blis_core.live import LiveInstance, LiveRequest
     from blis_core.log import info, set_log_level, warning
     from blis_core.option import ValueKind, option
-    from blis_core.plugins import configure_plugins
+    from blis_core.plugins import configure_plugins, loaded_plugins, plugin_settings
+    from blis_core.recording.file import read_recording, write_recording
+    from blis_core.recording.phases import PARTS, Outcome, Phase
+    from blis_core.recording.tables import Recording
     from blis_core.results import (
         RequestArrays,
         RequestList,
@@ -89,7 +92,7 @@ if TYPE_CHECKING:
         slo_attainment_by_class,
     )
     from blis_core.rng import GoRand, stream_seed
-    from blis_core.run import simulate
+    from blis_core.run import check_simulation, simulate
     from blis_core.structuring import structure
     from blis_core.trace.calibration import Calibration, CalibrationOptions, calibrate
     from blis_core.trace.chunk_times import ChunkTime, format_chunk_times, read_chunk_times
@@ -107,10 +110,12 @@ if TYPE_CHECKING:
     from blis_core.workload.sessions import SessionManager
     from blis_core.workload.think_time import parse_think_time
     from blis_core.workload.traffic import Traffic, traffic_of_file, traffic_of_flags
+    from blis_core.yaml_reading import read_yaml
 
 __all__ = [
     "COMPLETED",
     "MAX_INT64",
+    "PARTS",
     "QUEUED",
     "RUNNING",
     "TIMED_OUT",
@@ -152,11 +157,14 @@ __all__ = [
     "ModelDetails",
     "ModelReplicas",
     "NetworkInfo",
+    "Outcome",
     "PDDecider",
     "PDDeciderSetup",
+    "Phase",
     "PrefillChunk",
     "Preset",
     "PriorityPolicy",
+    "Recording",
     "Register",
     "ReplayConfig",
     "Request",
@@ -182,6 +190,7 @@ __all__ = [
     "SessionManager",
     "SimulatedRequest",
     "SimulationConfig",
+    "StepInterval",
     "Trace",
     "TraceHeader",
     "TraceRow",
@@ -196,6 +205,7 @@ __all__ = [
     "calibrate",
     "check_alpha",
     "check_beta",
+    "check_simulation",
     "configure_plugins",
     "format_chunk_times",
     "format_header",
@@ -203,11 +213,15 @@ __all__ = [
     "hookimpl",
     "info",
     "load_defaults",
+    "loaded_plugins",
     "option",
     "parse_think_time",
+    "plugin_settings",
     "read_chunk_times",
+    "read_recording",
     "read_simulated",
     "read_trace",
+    "read_yaml",
     "resolve",
     "set_log_level",
     "simulate",
@@ -220,9 +234,11 @@ __all__ = [
     "truncate_us",
     "truncate_us_array",
     "warning",
+    "write_recording",
 ]
 
 _ELSEWHERE = {
+    "PARTS": "recording.phases",
     "Accuracy": "accuracy",
     "AdmissionRecord": "cluster.decisions",
     "AdmissionSetup": "cluster.admission",
@@ -242,7 +258,10 @@ _ELSEWHERE = {
     "MetricComparison": "trace.statistics",
     "ModelReplicas": "contracts_autoscaling",
     "NetworkInfo": "trace.tracev2",
+    "Outcome": "recording.phases",
+    "Phase": "recording.phases",
     "Preset": "catalog.defaults",
+    "Recording": "recording.tables",
     "Register": "hookspecs",
     "ReplayConfig": "config",
     "RequestArrays": "results",
@@ -263,6 +282,7 @@ _ELSEWHERE = {
     "SessionManager": "workload.sessions",
     "SimulatedRequest": "trace.simulated",
     "SimulationConfig": "config",
+    "StepInterval": "accuracy",
     "Trace": "trace.tracev2",
     "TraceHeader": "trace.tracev2",
     "TraceRow": "trace.rows",
@@ -277,6 +297,7 @@ _ELSEWHERE = {
     "calibrate": "trace.calibration",
     "check_alpha": "latency",
     "check_beta": "latency",
+    "check_simulation": "run",
     "configure_plugins": "plugins",
     "format_chunk_times": "trace.chunk_times",
     "format_header": "trace.tracev2",
@@ -284,11 +305,15 @@ _ELSEWHERE = {
     "hookimpl": "hookspecs",
     "info": "log",
     "load_defaults": "catalog.defaults",
+    "loaded_plugins": "plugins",
     "option": "option",
     "parse_think_time": "workload.think_time",
+    "plugin_settings": "plugins",
     "read_chunk_times": "trace.chunk_times",
+    "read_recording": "recording.file",
     "read_simulated": "trace.simulated",
     "read_trace": "trace.tracev2",
+    "read_yaml": "yaml_reading",
     "resolve": "deployment",
     "set_log_level": "log",
     "simulate": "run",
@@ -301,6 +326,7 @@ _ELSEWHERE = {
     "truncate_us": "latency",
     "truncate_us_array": "latency",
     "warning": "log",
+    "write_recording": "recording.file",
 }
 """Home module of each public name that is not in contracts."""
 

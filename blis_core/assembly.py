@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from blis_core import log
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from blis_core.autoscaling.autoscaler import Autoscaler
     from blis_core.cluster.elastic import ElasticFleet
     from blis_core.policies.fleet_plan import FleetPlan
+    from blis_core.recording.recorder import Recorder
 
 
 class Assembled(NamedTuple):
@@ -48,7 +50,12 @@ class InstanceMaker:
     """Makes instances, which share latency models and the table of chains."""
 
     def __init__(
-        self, config: SimulationConfig, policies: Policies, chains: ChainTable, horizon: int
+        self,
+        config: SimulationConfig,
+        policies: Policies,
+        chains: ChainTable,
+        horizon: int,
+        recorder: Recorder | None = None,
     ) -> None:
         self._config = config
         self._policies = policies
@@ -57,6 +64,7 @@ class InstanceMaker:
         self._store = _kv_store(config)
         self._semantics = parse_semantics(config.semantics)
         self._shared: dict[int, tuple[LatencyModel, KVSetup]] = {}
+        self._recorder = recorder
 
     def __call__(self, name: str, deployment: Deployment) -> Instance:
         """A new instance; ``deployment`` must outlive the maker."""
@@ -65,7 +73,10 @@ class InstanceMaker:
             setup = _kv_setup(self._config, deployment)
             shared = self._shared[id(deployment)] = deployment.latency_model(), setup
         latency, setup = shared
-        return Instance(
+        make: Callable[..., Instance] = Instance
+        if self._recorder is not None:
+            make = self._recorder.instances_of(deployment)
+        return make(
             name,
             latency=latency,
             store=get_registry().create("kv-store", self._store, setup),
@@ -102,6 +113,7 @@ def assemble(
     *,
     pools: PoolDeployments | None = None,
     keep_decisions: bool = False,
+    recorder: Recorder | None = None,
 ) -> Assembled:
     """The cluster that ``config`` describes, before its first event, with what changes it.
 
@@ -109,6 +121,7 @@ def assemble(
 
     ``horizon`` in us; ``seed`` is that of the router's ties, never a workload file's.
     ``keep_decisions``: single records as well as totals, if decisions are traced at all.
+    ``recorder``: who takes the run down, if anybody does.
     """
     registry = get_registry()
     scorers = make_scorers(policies.scorers)
@@ -118,7 +131,7 @@ def assemble(
     ]
     cache_read = any(s.reads_cache for each in (scorers, *pool_scorers) for s, _ in each)
     chains = ChainTable(deployment.block_size)
-    make = InstanceMaker(config, policies, chains, horizon)
+    make = InstanceMaker(config, policies, chains, horizon, recorder)
     kinds = [deployment] * config.num_instances
     if pools is not None:
         prefill, decode = config.prefill_instances, config.decode_instances
@@ -146,7 +159,8 @@ def assemble(
         decisions = DecisionLog(
             counterfactual_k=config.counterfactual_k, keep_records=keep_decisions
         )
-    cluster = Cluster(
+    make_cluster: Callable[..., Cluster] = Cluster if recorder is None else recorder.make_cluster
+    cluster = make_cluster(
         Fleet(
             instances,
             chains,

@@ -126,6 +126,10 @@ class KVStore(ABC):
         Without new tokens nothing is to be claimed; ``restart`` follows.
         """
 
+    def claim(self, seq: KVSequence, hit: Any, new_tokens: int) -> None:
+        """The same, when ``can_admit`` has just said that it would succeed."""
+        self.admit(seq, hit, new_tokens)
+
     def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
         """``seq``, which holds nothing, goes on at position ``start`` with the chain ``keys``."""
         seq.keys = keys

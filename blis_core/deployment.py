@@ -48,6 +48,8 @@ class Deployment(Record):
     limits: Limits
     resolution: tuple[tuple[str, str, str], ...]
     """(name, value, origin) of everything that was derived."""
+    assumed_blocks: str = ""
+    """Why ``total_blocks`` is no more than an assumption; empty if it was given or computed."""
 
     def latency_model(self) -> LatencyModel:
         """The latency model; instances may share it."""
@@ -70,6 +72,7 @@ class Resolver:
         self.defaults: Defaults = load_defaults(path if path is not None else "defaults.yaml")
         self.model = config.model.lower()
         self.resolution: list[tuple[str, str, str]] = []
+        self.assumed_blocks = ""
 
     def note(self, name: str, value: object, origin: str) -> None:
         self.resolution.append((name, str(value), origin))
@@ -218,6 +221,7 @@ class Resolver:
                 f" assumed, which no GPU may have (give --total-kv-blocks): {problem}"
             )
             self.note("total-kv-blocks", DEFAULT_TOTAL_KV_BLOCKS, "assumed")
+            self.assumed_blocks = str(problem)
             return DEFAULT_TOTAL_KV_BLOCKS
         self.note("total-kv-blocks", blocks, "model and GPU memory")
         return blocks
@@ -316,6 +320,7 @@ def resolve(config: SimulationConfig, *, gpu_memory_gib: float = 0.0) -> Deploym
             max_model_len=longest,
         ),
         resolution=tuple(resolver.resolution),
+        assumed_blocks=resolver.assumed_blocks,
     )
 
 
@@ -329,5 +334,6 @@ def _blocks_if_known(resolver: Resolver, gpu: str, tp: int) -> int:
             f"the KV cache size could not be computed, so {DEFAULT_TOTAL_KV_BLOCKS} blocks are"
             f" assumed (give --total-kv-blocks): {problem}"
         )
+        resolver.assumed_blocks = str(problem)
         return DEFAULT_TOTAL_KV_BLOCKS
     return resolver.blocks(model_config, description, hardware, tp)

@@ -45,8 +45,9 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
     """Write a neighbour of ``target``, with permissions ``mode`` (None = the usual), and rename."""
-    # The process id keeps simultaneous runs apart; "x" refuses to follow a planted link.
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    # Random, because simultaneous runs must not meet, and a process that is killed leaves its file
+    # to a later one of the same id; "x" refuses to follow a planted link.
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}.tmp")
     try:
         with temporary.open("xb") as file:
             file.write(data)

@@ -27,6 +27,7 @@ from blis_core.registry import (
     Extension,
     Kind,
     Origin,
+    PluginRecord,
     Problem,
     Registry,
     describe,
@@ -47,6 +48,8 @@ __all__ = [
     "configure",
     "configure_plugins",
     "get_registry",
+    "loaded_plugins",
+    "plugin_settings",
     "reset",
 ]
 
@@ -96,6 +99,25 @@ def configure(*, files: Iterable[str | Path] = (), disabled: Iterable[str] = ())
 
 configure_plugins = configure
 """The public name of :func:`configure`, for library users."""
+
+
+def plugin_settings() -> dict[str, list[str]]:
+    """The arguments with which :func:`configure_plugins` makes another process like this one."""
+    if _settings is None:
+        configure()
+    assert _settings is not None
+    return {
+        "files": [str(path) for path in _settings.files],
+        "disabled": sorted(_settings.disabled),
+    }
+
+
+def loaded_plugins() -> list[PluginRecord]:
+    """The plugins in use, in the order in which they were loaded, and what each registers.
+
+    A record has ``origin`` (plugin, distribution, version) and ``extensions``.
+    """
+    return [record for record in get_registry().plugins if record.status == "ok"]
 
 
 def get_registry() -> Registry:

@@ -88,7 +88,12 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
     ("command", "observe"): "blis-observe",
     ("command", "probe"): "blis-observe",
     ("command", "serve"): "blis-observe",
+    ("command", "plan"): "blis-plan",
+    ("command", "saturate"): "blis-plan",
+    ("command", "explain"): "blis-report",
+    ("command", "report"): "blis-report",
     ("command", "fit"): "blis-validate",
+    ("command", "sweep"): "blis-sweep",
     ("command", "validate"): "blis-validate",
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""

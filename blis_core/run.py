@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import attrs
 
 from blis_core import log
 from blis_core.assembly import assemble, num_instances
-from blis_core.contracts import LatencyModel, Request
+from blis_core.contracts import MAX_INT64, LatencyModel, Request
 from blis_core.deployment import Deployment, resolve
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
+    from blis_core.recording.recorder import Recorder
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
     from blis_core.workload.spec import WorkloadSpec
@@ -53,6 +54,7 @@ def simulate(
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
+    keep_recording: bool = False,
     **options: Any,
 ) -> Results:
     """Simulate, from Python: the library's equivalent of ``blis run`` and ``blis replay``.
@@ -66,6 +68,9 @@ def simulate(
 
     ``keep_decisions`` puts one record per admission and routing into ``Results.decisions``, and
     every tick of an autoscaler into ``Results.fleet``; it implies ``trace_level="decisions"``.
+
+    ``keep_recording`` takes the run down, request by request and step by step, into
+    ``Results.recording``; see :class:`blis_core.api.Recording`. The figures stay the same.
     """
     from blis_core.config import ReplayConfig, RunConfig
 
@@ -84,9 +89,17 @@ def simulate(
         _check_spec_alone(config)
     config.check()
     if isinstance(config, ReplayConfig):
-        return run_replay(config, policy=policy, keep_decisions=keep_decisions)
+        return run_replay(
+            config, policy=policy, keep_decisions=keep_decisions, keep_recording=keep_recording
+        )
     assert isinstance(config, RunConfig)
-    return run_simulation(config, policy=policy, spec=spec, keep_decisions=keep_decisions)
+    return run_simulation(
+        config,
+        policy=policy,
+        spec=spec,
+        keep_decisions=keep_decisions,
+        keep_recording=keep_recording,
+    )
 
 
 def _check_spec_alone(config: SimulationConfig) -> None:
@@ -108,15 +121,41 @@ def _check_names(kind: type, options: Mapping[str, Any]) -> None:
             )
 
 
+def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> Deployment:
+    """Find every mistake that :func:`simulate` would find before its first event.
+
+    Nothing is simulated. ``workload``: look at the requests as well, which takes long if there are
+    many. Returns what was resolved; raises :class:`blis_core.errors.BlisError`.
+    """
+    from blis_core.config import RunConfig
+
+    config.check()
+    policies = _policies(config)
+    deployment = resolve(config)
+    pools: PoolDeployments | None = None
+    horizon = MAX_INT64
+    if isinstance(config, RunConfig):
+        parse_fitness_weights(config.fitness_weights)
+        pools = resolve_pools(config, deployment, policies.pools)
+        if workload:
+            horizon = generate_workload(config).horizon
+    elif workload:
+        _, horizon = replay_workload(cast("ReplayConfig", config))
+    assemble(config, deployment, policies, horizon, simulator_seed(config), pools=pools)
+    return deployment
+
+
 def run_simulation(
     config: RunConfig,
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     spec: Mapping[str, Any] | WorkloadSpec | None = None,
     keep_decisions: bool = False,
+    keep_recording: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
     """``blis run`` for a configuration that has been checked."""
+    recorder = _recorder(config, keep_recording)
     with log.collected() as said:
         fitness_weights = parse_fitness_weights(config.fitness_weights)
         policies = _policies(config, policy)
@@ -137,9 +176,10 @@ def run_simulation(
             keep_decisions=keep_decisions,
             watcher=watcher,
             expected=expected,
+            recorder=recorder,
         )
     _add_warnings(results, said, deployment.backend)
-    return results
+    return _with_recording(results, recorder)
 
 
 def run_replay(
@@ -147,9 +187,11 @@ def run_replay(
     *,
     policy: Mapping[str, Any] | PolicyBundle | None = None,
     keep_decisions: bool = False,
+    keep_recording: bool = False,
     watcher: Watcher | None = None,
 ) -> Results:
     """``blis replay`` for a configuration that has been checked."""
+    recorder = _recorder(config, keep_recording)
     with log.collected() as said:
         seed = simulator_seed(config)
         if config.fitness_weights:
@@ -174,11 +216,30 @@ def run_replay(
             keep_decisions=keep_decisions,
             watcher=watcher,
             expected=0 if workload.follow_ups or workload.sessions else len(requests),
+            recorder=recorder,
         )
     _add_warnings(results, said, deployment.backend)
     if config.trace_output:
         results = attrs.evolve(results, generated=requests)
-    return results
+    return _with_recording(results, recorder)
+
+
+def _recorder(config: RunConfig | ReplayConfig, keep_recording: bool) -> Recorder | None:
+    """Who takes the run down, if anybody is to."""
+    if not (keep_recording or config.record):
+        return None
+    from blis_core.recording.recorder import Recorder
+
+    return Recorder()
+
+
+def _with_recording(results: Results, recorder: Recorder | None) -> Results:
+    """``results`` with what ``recorder`` has taken down."""
+    if recorder is None:
+        return results
+    from blis_core.results.recorded import record
+
+    return attrs.evolve(results, recording=record(recorder, results))
 
 
 def _policies(
@@ -212,6 +273,7 @@ def _simulate(
     keep_decisions: bool,
     watcher: Watcher | None = None,
     expected: int = 0,
+    recorder: Recorder | None = None,
 ) -> Results:
     for warning in workload.warnings:
         log.warning(warning)
@@ -223,6 +285,7 @@ def _simulate(
         simulator_seed(config),
         pools=pools,
         keep_decisions=keep_decisions,
+        recorder=recorder,
     )
     requests = workload.requests
     generated: list[Request] = []

@@ -49,6 +49,7 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 OTHERS = ("cat", "cp", "head", "python", "tail")
 
 _PORT = "8000"
+_CACHE = "BLIS_CACHE_DIR"
 _FENCE = re.compile(r"```(\w*)[ ]*(.*)")
 _TITLE = re.compile(r'title="([^"]+)"')
 
@@ -342,15 +343,19 @@ def _reset() -> None:
 def run_page(page: Path) -> list[Example]:
     """Run the examples of a page in a folder of their own."""
     text = page.read_text(encoding="utf-8")
-    before = Path.cwd()
+    before, cache = Path.cwd(), os.environ.get(_CACHE)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        os.environ[_CACHE] = str(Path(folder) / ".cache")  # what was kept before does not count
         runner = Runner()
         try:
             return list(runner.examples(text))
         finally:
             runner.close()
             os.chdir(before)
+            os.environ.pop(_CACHE)
+            if cache is not None:
+                os.environ[_CACHE] = cache
 
 
 def rewrite(page: Path, examples: list[Example]) -> None:

@@ -162,14 +162,8 @@ def options_page() -> str:
         shared = [spec for spec in specs if spec in run]
         if len(shared) > len(specs) / 2:
             specs = [spec for spec in specs if spec not in shared]
-        own = [
-            (code(param.opts[0]), "text", "", param.help or "")
-            if isinstance(param, click.Option)
-            else (code(param.opts[0]), "argument", "must be given", "")
-            for param in command.params
-            if not isinstance(param, ConfigOption)
-        ]
-        text += f"\n## {_command_path(command)}\n\n{command.help}\n\n"
+        own = [_click_row(p) for p in command.params if not isinstance(p, ConfigOption)]
+        text += f"\n## {_command_path(command)}\n\n{inspect.cleandoc(command.help or '')}\n\n"
         if len(shared) > len(specs):
             names = ", ".join(code(spec.flag) for spec in shared)
             text += f"These options are those of `run`: {names}.\n\n"
@@ -181,6 +175,18 @@ def options_page() -> str:
             ],
         )
     return text + _ENVIRONMENT
+
+
+def _click_row(param: click.Parameter) -> tuple[str, str, str, str]:
+    """An option or argument that a command declares itself."""
+    if not isinstance(param, click.Option):
+        return code(param.opts[0]), "argument", "must be given" if param.required else "", ""
+    value = "switch" if param.is_flag else "text"
+    if isinstance(param.type, click.Choice):
+        value = ", ".join(code(choice) for choice in param.type.choices)
+    elif isinstance(param.type, click.types.IntParamType):
+        value = "whole number"
+    return code(param.opts[0]), value, "", param.help or ""
 
 
 def _other_commands() -> Iterator[click.Command]:
@@ -830,35 +836,40 @@ def latency_models() -> str:
     )
 
 
+def _figures(name: str) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
+    return figures
+
+
+@cache
+def _tables() -> ModuleType:
+    """``benchmarks/tables.py``, whose neighbours are imported by their plain names."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        return importlib.import_module("tables")
+    finally:
+        sys.path.pop(0)
+
+
 def benchmarks() -> str:
     """The stored measurements of the speed suite."""
-    stored = json.loads((ROOT / "benchmarks/baseline.json").read_text(encoding="utf-8"))
-    rows = [
-        (
-            code(name),
-            f"{case['wall_s']:.2f}",
-            f"{case['cpu_s']:.2f}",
-            case["peak_mib"],
-            f"{case['completed_requests']:,}",
-            f"{case['total_output_tokens']:,}",
-            f"{case['total_output_tokens'] / case['cpu_s'] / 1e6:.2f}",
-        )
-        for name, case in stored["cases"].items()
-    ]
-    text = table(
-        (
-            "case",
-            "wall s",
-            "CPU s",
-            "peak MiB",
-            "requests",
-            "output tokens",
-            "million tokens per CPU s",
-        ),
-        rows,
-    )
-    about = f"{stored['about']} Yardstick: {stored['yardstick_s']:.3f} s."
-    return f"{text}\n{about}\n"
+    cases = _tables().suite(_figures("baseline.json"))
+    return f"{table(cases.headings, cases.rows)}\n{cases.about}\n"
+
+
+def scaling(study: str) -> Callable[[], str]:
+    """The stored points of a scaling study."""
+
+    def made() -> str:
+        points = _tables().scaling(_figures("scaling.json"), study)
+        return table(points.headings, points.rows)
+
+    return made
+
+
+def scaling_conditions() -> str:
+    """How those were measured."""
+    return f"{_tables().conditions(_figures('scaling.json'))}\n"
 
 
 def spike() -> str:
@@ -884,6 +895,29 @@ def example(name: str) -> Callable[[], str]:
     return made
 
 
+_RATES = ("throughput", "capacity")
+
+
+def sweep_keys() -> str:
+    """The keys of a sweep file."""
+    from blis_sweep.definition import SweepKeys
+
+    keys_of = _keys_of(SweepKeys)
+    rows = []
+    for owner, keys in keys_of.items():
+        prefix = "" if owner is SweepKeys else "compare."
+        rows += [(code(prefix + key.name), key.meaning) for key in keys if key.meaning]
+    return table(("key", "meaning"), rows)
+
+
+def sweep_metrics() -> str:
+    """The figures of a run in a sweep."""
+    from blis_sweep.metrics import METRICS
+
+    rows = [(code(name), known.label, known.unit, known.better) for name, known in METRICS.items()]
+    return table(("metric", "what it is", "unit", "better"), rows)
+
+
 def listed_in_exactness(heading: str) -> Callable[[], str]:
     """The table below a heading of ``exactness.md``."""
 
@@ -897,15 +931,67 @@ def listed_in_exactness(heading: str) -> Callable[[], str]:
 
 _VALIDATED = (
     *("ttft_mean", "ttft_p90", "ttft_p99"),
-    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", "throughput", "capacity"),
+    *("e2e_mean", "e2e_p90", "e2e_p99", "itl_mean", *_RATES),
 )
 
 
-def _validation() -> list[dict[str, Any]]:
-    """Errors of our simulations, as packaged with the latency model ``kernels``."""
+@cache
+def _validation_index() -> dict[str, Any]:
+    """What is packaged with the latency model ``kernels``."""
     path = ROOT / "plugins/blis_latency_kernels/src/blis_latency_kernels/data/validation.json"
-    records: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["records"]
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _validation() -> list[dict[str, Any]]:
+    """Errors of our simulations, by record."""
+    records: list[dict[str, Any]] = _validation_index()["records"]
     return records
+
+
+def validation_requests() -> str:
+    """Errors and rank correlations of single requests."""
+    rows = [
+        (
+            record["model"].partition("/")[2],
+            _gpus(record),
+            f"{record['errors_percent']['request_e2e']:.1f}",
+            f"{record['rank_e2e']:.3f}",
+            f"{record['rank_ttft']:.3f}",
+        )
+        for record in _validation()
+        if "request_e2e" in record["errors_percent"]
+    ]
+    headings = ("model", "GPUs", "mean error of E2E in %", "rank correlation of E2E", "of TTFT")
+    return table(headings, sorted(rows))
+
+
+def validation_seeds() -> str:
+    """Mean and median absolute error of the fitted set, seed by seed."""
+    members = [r["errors_percent_by_seed"] for r in _validation() if r["set"] == "trainval-15"]
+    rows = []
+    for seed in members[0]:
+        cells = []
+        for metric in (metric for metric in _VALIDATED if metric in members[0][seed]):
+            errors = [abs(found[seed][metric]) for found in members if metric in found[seed]]
+            cells.append(f"{statistics.fmean(errors):.1f} / {statistics.median(errors):.1f}")
+        rows.append((seed, *cells))
+    metrics = [metric for metric in _VALIDATED if metric in next(iter(members[0].values()))]
+    return table(("seed", *map(code, metrics)), rows)
+
+
+def validation_interval() -> str:
+    """How often steps that are a little shorter and longer hold what was measured."""
+    interval = _validation_index()["interval"]
+    shares = interval["covered_percent"]
+    metrics = [metric for metric in _VALIDATED if metric in shares and metric not in _RATES]
+    row = (f"steps {interval['step_percent']:g} % shorter to longer, {interval['runs']} runs",)
+    cells = (f"{shares[metric]:.0f} %" for metric in metrics)
+    return table(("", *map(code, metrics)), [(*row, *cells)])
+
+
+def _gpus(record: dict[str, Any]) -> str:
+    return f"{record['tp'] * record['dp']} x {record['hardware']}"
 
 
 def validation_summary() -> str:
@@ -938,7 +1024,7 @@ def validation_records() -> str:
             rows.append(
                 (
                     record["model"].partition("/")[2],
-                    f"{record['tp']} x {record['hardware']}",
+                    _gpus(record),
                     rates,
                     f"{record['prompt_tokens']} / {record['output_tokens']}",
                     *(f"{errors[m]:+.1f}" if m in errors else "" for m in _VALIDATED),
@@ -959,11 +1045,21 @@ TABLES: dict[str, Callable[[], str]] = {
     "latency-models": latency_models,
     "models": models,
     "other-models": other_models,
+    "scaling-conditions": scaling_conditions,
+    "scaling-instances": scaling("instances"),
+    "scaling-output": scaling("output"),
+    "scaling-prompt": scaling("prompt"),
+    "scaling-requests": scaling("requests"),
     "semantics": semantics,
     "presets": presets,
     "spike-file": example("spike.yaml"),
     "spike-table": spike,
+    "validation-interval": validation_interval,
+    "sweep-keys": sweep_keys,
+    "sweep-metrics": sweep_metrics,
     "validation-records": validation_records,
+    "validation-requests": validation_requests,
+    "validation-seeds": validation_seeds,
     "validation-summary": validation_summary,
 }
 PAGES: dict[str, Callable[[], str]] = {

@@ -125,7 +125,7 @@ def _blis(ctx: click.Context, list_plugins: str | None, as_json: bool) -> None:
 def script() -> None:
     """The console script: ``main`` in a process of its own, which ends here."""
     # imports and runs make many objects and hardly any cycles: look for those less often
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(300_000, 20, 100)
     code = main()
     with contextlib.suppress(OSError, ValueError):  # a reader that has gone, as main has reported
         sys.stdout.flush()

@@ -264,6 +264,11 @@ class ConfigCommand(PflagCommand, Generic[_Config]):
         )
 
     def _act(self, **given: Any) -> int | None:
-        return self._action(
-            self.config_class(**{name: v for name, v in given.items() if v is not None})
-        )
+        return self._action(self.configure({name: v for name, v in given.items() if v is not None}))
+
+    def configure(self, given: dict[str, Any]) -> _Config:
+        """The configuration that the options make, by name; those not given are not there.
+
+        A subclass may take other sources into account, such as a file.
+        """
+        return self.config_class(**given)

@@ -14,7 +14,11 @@ def execute(config: ReplayConfig) -> None:
     log.set_level(config.log)
     config.check()
     check_outputs(
-        [("--results-path", config.results_path), *trace_files(config.trace_output)],
+        [
+            ("--results-path", config.results_path),
+            ("--record", config.record),
+            *trace_files(config.trace_output),
+        ],
         [
             ("--trace-header", config.trace_header),
             ("--trace-data", config.trace_data),
@@ -34,6 +38,10 @@ def execute(config: ReplayConfig) -> None:
         from blis_core.results.replay_file import write
 
         write(config.results_path, results)
+    if results.recording is not None:
+        from blis_core.recording.file import write_recording
+
+        write_recording(config.record, results.recording)
     caution(results)
 
 

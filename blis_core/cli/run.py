@@ -14,7 +14,11 @@ def execute(config: RunConfig) -> None:
     log.set_level(config.log)
     config.check()
     check_outputs(
-        [("--metrics-path", config.metrics_path), *trace_files(config.trace_output)],
+        [
+            ("--metrics-path", config.metrics_path),
+            ("--record", config.record),
+            *trace_files(config.trace_output),
+        ],
         [("--workload-spec", config.workload_spec), ("--policy-config", config.policy_config)],
     )
 
@@ -36,6 +40,10 @@ def execute(config: RunConfig) -> None:
         from blis_core.results.metrics_file import write
 
         write(config.metrics_path, results)
+    if results.recording is not None:
+        from blis_core.recording.file import write_recording
+
+        write_recording(config.record, results.recording)
     caution(results)
 
 

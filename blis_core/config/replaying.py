@@ -47,6 +47,9 @@ class ReplayConfig(SimulationConfig):
     trace_output: str = option(
         ValueKind.TEXT, OUTPUT, "", "Write the replayed requests to PREFIX.yaml and PREFIX.csv."
     )
+    record: str = option(
+        ValueKind.TEXT, OUTPUT, "", "File to write for report and explain: the run in detail."
+    )
 
     def _check_inputs(self) -> None:
         for name in ("trace_header", "trace_data"):

@@ -85,6 +85,9 @@ class RunConfig(SimulationConfig):
     trace_output: str = option(
         ValueKind.TEXT, OUTPUT, "", "Write the requests to PREFIX.yaml and PREFIX.csv."
     )
+    record: str = option(
+        ValueKind.TEXT, OUTPUT, "", "File to write for report and explain: the run in detail."
+    )
 
     def _check_cluster(self) -> None:
         self.check_disaggregation(self.num_instances)

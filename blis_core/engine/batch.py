@@ -85,8 +85,7 @@ class RunningBatch:
         self.version = 0
         """Changes whenever a decode joins or leaves."""
         self._block_size = block_size
-        self._finishing: list[tuple[int, int, int, Member]] = []
-        self._pushed = 0
+        self._finishing: list[tuple[int, int, Member]] = []
         self._log = log
 
     @property
@@ -103,8 +102,8 @@ class RunningBatch:
         member.finish = finish = member.target + offset - 1
         member.phase = DECODE
         member.decoding = True
-        self._pushed += 1  # a member that was parked may be in the heap twice
-        heappush(self._finishing, (finish, rank, self._pushed, member))
+        # a member that was parked may be in the heap twice, which is harmless: it equals itself
+        heappush(self._finishing, (finish, rank, member))
         group = self.groups[(offset - member.shift) % self._block_size]
         if group and group[-1].rank > rank:
             insort(group, member, key=_by_rank)
@@ -166,7 +165,7 @@ class RunningBatch:
     def next_finish(self) -> int:
         """Number of the step in which the next decode finishes (there must be a decode)."""
         heap = self._finishing
-        while heap[0][3].finish != heap[0][0]:
+        while heap[0][2].finish != heap[0][0]:
             heappop(heap)
         return heap[0][0]
 
@@ -184,7 +183,7 @@ class RunningBatch:
         if not heap or heap[0][0] > step:
             return done
         while heap and heap[0][0] <= step:
-            finish, _, _, member = heappop(heap)
+            finish, _, member = heappop(heap)
             if member.finish == finish:
                 member.finish = -1
                 done.append(member)

@@ -78,7 +78,10 @@ class BatchFormation:
         self._charged = False
         if batch.parked:
             batch.unpark_all()
-        chunks, budget = self._plan()
+        budget = self._limits.max_tokens - batch.decodes
+        chunks: list[tuple[Member, int]] = []
+        if batch.prefilling or budget < 0:
+            chunks, budget = self._plan()
         admitted: list[tuple[Member, int]] = []
         preempted = self._allocate(chunks)
         self.store.clock = batch.next_step + 1
@@ -94,6 +97,7 @@ class BatchFormation:
         batch, waiting, store = self.batch, self.waiting, self.store
         members = batch.members
         most = self._limits.max_running - len(self.leaving)
+        pure = store.refusals_are_pure
         while len(members) < most and budget > 0 and waiting.count > waiting.hidden:
             request = waiting.head()
             state = request.engine
@@ -107,14 +111,16 @@ class BatchFormation:
                 self._refuse(request, store.free_blocks)
                 return
             keys, hit, tokens = self.next_chunk(request, budget)
-            if store.refusals_are_pure and not store.can_admit(hit, tokens):
+            if pure and not store.can_admit(hit, tokens):
                 self._refuse(request)
                 return
             self._rank += 1
             member = Member(request, keys, self._rank, self.target(request))
             if isinstance(state, Suspended):
                 state.restore(member)
-            if not store.admit(member, hit, tokens):
+            if pure:
+                store.claim(member, hit, tokens)
+            elif not store.admit(member, hit, tokens):
                 self._refuse(request)
                 return
             member.progress = len(hit) * store.block_size
@@ -228,8 +234,6 @@ class BatchFormation:
         batch, limits = self.batch, self._limits
         budget = limits.max_tokens
         prefilling = batch.prefilling
-        if not prefilling and batch.decodes <= budget:
-            return [], budget - batch.decodes
         most = limits.long_prefill or budget
         chunks: list[tuple[Member, int]] = []
         demand = batch.decodes

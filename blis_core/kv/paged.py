@@ -169,8 +169,13 @@ class PagedKVStore(KVStore):
         """
         if not self.can_admit(hit, new_tokens):
             return False
+        PagedKVStore.claim(self, seq, hit, new_tokens)
+        return True
+
+    def claim(self, seq: KVSequence, hit: Hit, new_tokens: int) -> None:
+        """The same, when ``can_admit`` has just said that it would succeed."""
         if new_tokens == 0:
-            return True
+            return
         own = hit.own
         self._hold(seq, own)
         if hit.ids:
@@ -184,7 +189,6 @@ class PagedKVStore(KVStore):
             self.hits += own
         start = (len(hit.ids) + own) * self.block_size
         self._store(seq, start, start + new_tokens)
-        return True
 
     def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
         """``seq``, which holds nothing, goes on at position ``start`` with a chain of its own."""

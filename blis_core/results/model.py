@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from blis_core.cluster.elastic import FleetEvent
     from blis_core.config import SimulationConfig
     from blis_core.contracts import IntArray, Request
+    from blis_core.recording.tables import Recording
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -284,6 +285,8 @@ class Results(Record):
     """How far the latencies can be trusted, if the latency model knows."""
     config: SimulationConfig | None = attrs.field(default=None, repr=False)
     """What was asked for."""
+    recording: Recording | None = attrs.field(default=None, repr=False)
+    """If the run was taken down."""
 
     @property
     def offered_rps(self) -> float:

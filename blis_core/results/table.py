@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from blis_core.accuracy import Accuracy
+    from blis_core.accuracy import Accuracy, StepInterval
     from blis_core.cluster.decisions import TraceSummary
     from blis_core.results.arrays import RequestTimes
     from blis_core.results.model import (
@@ -213,14 +213,30 @@ def _accuracy(accuracy: Accuracy) -> Iterator[RenderableType]:
     if accuracy.nearest:
         table = _table("Error where it was measured (%)", "TTFT mean", "TTFT p99", "E2E", "ITL")
         for run in accuracy.nearest:
-            name = f"{run.model}, {run.tp} x {run.hardware}, {'/'.join(map(str, run.rates))}/s"
+            rates = "/".join(f"{rate:g}" for rate in run.rates)
+            load = f"{rates}/s" if rates else "a burst"
+            name = f"{run.model}, {run.tp} x {run.hardware}, {load}"
             errors = (run.errors.get(key) for key in _ERRORS)
             table.add_row(name, *("" if e is None else f"{e:+.1f}" for e in errors))
         yield table
+    if accuracy.interval is not None:
+        yield _interval(accuracy.interval)
     remarks = [("Not compared", text) for text in accuracy.outside]
     remarks += [("Unstable", text) for text in accuracy.unstable]
     if remarks:
         yield _listing("Accuracy", remarks, style="yellow")
+
+
+def _interval(interval: StepInterval) -> RenderableType:
+    """What simulations with shorter and longer steps would be worth."""
+    names = {"e2e_mean": "E2E", "ttft_mean": "TTFT", "ttft_p99": "TTFT p99"}
+    shares = [
+        f"{name} in {share:.0f} %"
+        for key, name in names.items()
+        if (share := interval.covered_percent.get(key)) is not None
+    ]
+    text = f"held {', '.join(shares)} of {interval.runs} runs"
+    return _listing("Interval", [(f"Steps ±{interval.step_percent:g} %", text)])
 
 
 def _fitness(fitness: Fitness) -> RenderableType:

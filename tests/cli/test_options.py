@@ -143,7 +143,7 @@ def test_the_two_commands_share_what_they_should() -> None:
     shared = {spec.name for spec in options_of(SimulationConfig)}
     of_run = {spec.name for spec in options_of(RunConfig)}
     of_replay = {spec.name for spec in options_of(ReplayConfig)}
-    assert of_run & of_replay == shared | {"trace_output", "think_time_ms"}
+    assert of_run & of_replay == shared | {"trace_output", "think_time_ms", "record"}
     assert "rate" not in of_replay
     assert "trace_data" not in of_run
 

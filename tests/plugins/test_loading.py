@@ -283,6 +283,32 @@ def test_new_settings_load_afresh(tmp_path):
 # ---- tracing
 
 
+def test_settings_make_another_process_load_the_same(install_scorer, tmp_path, monkeypatch):
+    install_scorer("blis-demo")
+    install_scorer("blis-other", "other")
+    (tmp_path / "file.py").write_text(
+        HOOK + "@hookimpl\ndef blis_register_scorers(register): ...\n"
+    )
+    monkeypatch.setenv("BLIS_DISABLE_PLUGINS", "blis-demo")
+    plugins.configure(files=[tmp_path / "file.py"], disabled=["blis_observe"])
+    loaded = plugins.loaded_plugins()
+    names = [record.origin.plugin for record in loaded]
+    assert names[0] == "core"
+    assert names[-2:] == ["blis-other", "file.py"]
+    assert not {"blis-demo", "blis-observe"} & set(names)
+    assert [extension.name for extension in loaded[-2].extensions] == ["other"]
+    settings = plugins.plugin_settings()
+    assert settings == {
+        "files": [str(tmp_path / "file.py")],
+        "disabled": ["blis-demo", "blis-observe"],
+    }
+
+    monkeypatch.delenv("BLIS_DISABLE_PLUGINS")
+    plugins.reset()
+    plugins.configure(**settings)
+    assert [record.origin for record in plugins.loaded_plugins()] == [r.origin for r in loaded]
+
+
 def test_trace(install, install_scorer, monkeypatch, capsys):
     monkeypatch.setenv("BLIS_TRACE_PLUGINS", "1")
     install_scorer("blis-demo")

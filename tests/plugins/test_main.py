@@ -285,7 +285,7 @@ def test_a_reader_that_has_gone(commands):
 
 
 def test_completion():
-    variables = {"_BLIS_COMPLETE": "bash_complete", "COMP_WORDS": "blis re", "COMP_CWORD": "1"}
+    variables = {"_BLIS_COMPLETE": "bash_complete", "COMP_WORDS": "blis repl", "COMP_CWORD": "1"}
     process = script(capture_output=True, env={**os.environ, **variables})
     assert process.stdout == "plain,replay\n"
 

@@ -65,6 +65,31 @@ REFUSED = {
     "no layers": ({"layers": 0}, "layers is 0"),
     "no experts per token": ({"experts": 8}, "0 of 8 experts"),
     "another GPU": ({"hardware": {"name": "X1"}}, "no measurements of GPU 'X1'"),
+    "engines without experts": (
+        {"options": KernelOptions(data_parallel=2)},
+        "data parallel engines are instances",
+    ),
+    "engines of two GPUs": (
+        {"name": "mixtral-8x7b-v0.1", "tp": 2, "options": KernelOptions(data_parallel=2)},
+        "more than one GPU each",
+    ),
+    "three engines": (
+        {"name": "mixtral-8x7b-v0.1", "options": KernelOptions(data_parallel=3)},
+        "8 experts cannot be divided among 3 engines",
+    ),
+    "sixteen engines": (
+        {"name": "qwen3-30b-a3b", "options": KernelOptions(data_parallel=16)},
+        "the exchange between 16 H100",
+    ),
+    "a stand-in without an 8-bit rate": (
+        {
+            "weight_bytes": 1.0,
+            "details": {"weight_format": "fp8"},
+            "hardware": {"name": "X1", "fp8_tflops": 0.0},
+            "options": KernelOptions(constants_of="H100"),
+        },
+        "8-bit rate of X1 is not known",
+    ),
 }
 
 
@@ -75,6 +100,19 @@ def test_refused(case):
         build(**figures)
     assert "--latency-model trained-physics" in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "other", "message"),
+    [
+        ({}, "L40S", "H100 has constants of its own"),
+        ({"name": "X1"}, "X2", "no measurements of GPU 'X2'"),
+        ({"name": "X1", "hbm_tb_s": 0.0}, "H100", "give BwPeakTBs and TFlopsPeak of X1"),
+    ],
+)
+def test_constants_that_cannot_stand_in(hardware, other, message):
+    with pytest.raises(BlisError, match=message):
+        build(hardware=hardware, options=KernelOptions(constants_of=other))
 
 
 @pytest.mark.parametrize(("given", "missing"), [("model", "hardware"), ("hardware", "model")])
@@ -109,6 +147,22 @@ WARNED = {
     "routing": (
         {"name": "mixtral-8x7b-v0.1", "tp": 2, "options": KernelOptions(routing="power-law")},
         "power law",
+    ),
+    "constants of another GPU": (
+        {"hardware": {"name": "X1"}, "options": KernelOptions(constants_of="H100")},
+        "the kernels of H100 stand in for those of X1",
+    ),
+    "engines that share experts": (
+        {"name": "mixtral-8x7b-v0.1", "options": KernelOptions(data_parallel=2)},
+        "a single measured run",
+    ),
+    "engines over PCIe": (
+        {
+            "name": "qwen3-30b-a3b",
+            "gpu": "RTXPRO6000",
+            "options": KernelOptions(data_parallel=2),
+        },
+        "link_gb_s",
     ),
 }
 

@@ -16,6 +16,7 @@ RECORD = {
     "max_num_seqs": 64,
     "max_num_batched_tokens": 2048,
     "max_model_len": 4096,
+    "gpu_memory_utilization": 0.9,
     "total_kv_blocks": 17386,
     "workload": {
         "generator": "inference-perf shared_prefix",

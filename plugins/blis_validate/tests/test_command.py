@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from blis_core.api import simulate
 from blis_core.cli.main import main
 from blis_validate.dataset import load_dataset
 from blis_validate.runner import run_record
-from blis_validate.scenario import Settings, prompt_length
+from blis_validate.scenario import Settings, configure, prompt_length
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def test_text(blis, simulated, write_dataset):
         "somebody",
         "-50.0",
         "Kept apart",
-        "data or expert parallel",
+        "data parallel engines are simulated with expert",
         "KV blocks",
     ):
         assert part in out
@@ -128,6 +131,106 @@ def test_options_reach_the_latency_model(blis, simulated, write_dataset):
     assert json.loads(out)["records"][0]["errors_percent"]["simulated"]["itl_mean"] == 0.0
 
 
+@pytest.fixture
+def requests_listed(blis, write_dataset, tmp_path):
+    """A burst that was measured request by request; steps last 1.25 times as long as simulated."""
+    lengths = [(50 + 40 * i, 30 + 25 * (i % 4)) for i in range(12)]
+    head = "arrival_s,input_tokens,output_tokens"
+    rows = [f"{0.05 * i},{prompt},{output}" for i, (prompt, output) in enumerate(lengths)]
+    (tmp_path / "burst.csv").write_text("\n".join([head, *rows]) + "\n")
+    record = {
+        "id": "burst",
+        "model": "Qwen/Qwen3-14B",
+        "hardware": "H100",
+        "tp": 1,
+        "workload": {"generator": "per-request trace", "trace": "burst.csv"},
+        "measured": {"e2e_ms": {"mean": 1000}},
+        "latency_options": {"measured_at": "engine"},
+    }
+    path = write_dataset(record)
+    (read,) = load_dataset(path).experiments
+    settings = Settings(
+        options={
+            "latency_model": "kernels",
+            "semantics": "vllm",
+            "latency_option": ("scale=1.25",),
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        config = configure(read, 0.0, tmp_path, Path(folder), settings)
+        done = {int(r.id.rpartition("_")[2]): r for r in simulate(config).requests}
+    times = [
+        f"{row},{(done[i].arrival + done[i].ttft) / 1e6},{(done[i].arrival + done[i].e2e) / 1e6}"
+        for i, row in enumerate(rows)
+    ]
+    head += ",first_token_s,last_token_s"
+    (tmp_path / "burst.csv").write_text("\n".join([head, *times]) + "\n")
+    return path
+
+
+def test_request_by_request(blis, requests_listed):
+    same = ["--latency-option", "scale=1.25"]
+    limits = ["--max", "request_e2e=0.01", "--min", "rank_e2e=0.999"]
+    code, out, err = blis(requests_listed, *same, *limits, "--output", "json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)["records"][0]["requests"]
+    assert (found["count"], found["missing"]) == (12, 0)
+    assert found["e2e_mean"] == pytest.approx(0.0, abs=0.01)
+    assert found["rank_e2e"] == found["rank_ttft"] == pytest.approx(1.0)
+
+    code, out, err = blis(requests_listed, *limits, "--output", "csv")
+    assert code == 1
+    assert "limit exceeded: request_e2e.mean=0.01: it is" in err
+    rows = {row["metric"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert float(rows["request_e2e"]["error_percent"]) == pytest.approx(20, abs=3)
+    assert float(rows["rank_e2e"]["predicted"]) > 0.99
+    assert rows["rank_e2e"]["measured"] == rows["rank_e2e"]["error_percent"] == ""
+
+    _, out, _ = blis(requests_listed)
+    assert "Request by request: absolute errors, and rank correlation" in out
+
+
+def test_a_rank_correlation_that_is_too_low(blis, requests_listed, tmp_path):
+    table = tmp_path / "burst.csv"
+    head, *rows = table.read_text().splitlines()
+    cells = [row.split(",") for row in rows]
+    last = [float(row[4]) - float(row[0]) for row in cells]
+    for row, e2e in zip(cells, sorted(last, reverse=True), strict=True):
+        row[4] = str(float(row[0]) + e2e)
+    table.write_text("\n".join([head, *(",".join(row) for row in cells)]) + "\n")
+    code, _, err = blis(requests_listed, "--min", "rank_e2e=0.9")
+    assert code == 1
+    assert "limit exceeded: rank_e2e=0.9: it is" in err
+    assert err.endswith("in burst\n")
+
+
+def test_ranks_that_nobody_measured(blis, simulated, write_dataset):
+    code, _, err = blis(write_dataset(simulated()), "--min", "rank_ttft=0.5")
+    assert code == 1
+    assert "rank_ttft=0.5: no record can be compared" in err
+
+
+def test_a_gpu_of_the_users(blis, simulated, write_dataset, tmp_path):
+    record = simulated()
+    record["hardware"] = "X1"
+    figures = {"TFlopsPeak": 989, "BwPeakTBs": 3.35, "MemoryGiB": 80}
+    (tmp_path / "gpus.json").write_text(json.dumps({"X1": figures}))
+    code, out, _ = blis(
+        *(write_dataset(record), "--hardware-config", "gpus.json", "--output", "json"),
+        *("--option-for", "small-1:constants_of=H100"),
+    )
+    assert code == 0
+    (found,) = json.loads(out)["records"]
+    assert found["errors_percent"]["simulated"]["itl_mean"] == pytest.approx(0.0, abs=1e-9)
+    assert "stand in for those of X1" in found["warnings"][0]
+
+
+def test_a_block_count_without_its_share_of_memory_is_not_compared(blis, simulated, write_dataset):
+    path = write_dataset(simulated(gpu_memory_utilization=None))
+    _, out, _ = blis(path, "--output", "json")
+    assert json.loads(out)["records"][0]["kv_blocks_error_percent"] is None
+
+
 def test_only_some_records(blis, simulated, write_dataset):
     path = write_dataset(simulated(), simulated(id="other", set="second"))
     for pattern in ("other", "sec*"):
@@ -142,6 +245,9 @@ def test_only_some_records(blis, simulated, write_dataset):
         (["--max", "e2e_mean.mode=5"], "expected METRIC=PERCENT"),
         (["--max", "e2e_mean=much"], "not a number"),
         (["--max", "e2e_mean=nan"], "not a number"),
+        (["--min", "e2e_mean=1"], "--min e2e_mean=1: expected METRIC=VALUE"),
+        (["--min", "rank_e2e=2"], "not a number from -1 to 1"),
+        (["--min", "rank_e2e=high"], "not a number from -1 to 1"),
         (["--only", "none"], "no record has such an id"),
         (["--option-for", "x"], "must have the form"),
     ],

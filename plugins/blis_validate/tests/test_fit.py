@@ -90,6 +90,13 @@ def test_warm_up_and_failures_do_not_count(blis, recorded, tmp_path):
     assert json.loads(out)["requests"] == 65
 
 
+def test_warnings_are_said_once(blis, recorded):
+    recorded()
+    long_steps = ["--max-num-scheduled-tokens", "16384"]
+    _, _, err = blis("fit", *ENGINE, *long_steps, *TRACE, "--profile-output", "p.yaml")
+    assert err.count("steps of 16384 tokens") == 1
+
+
 def test_another_latency_model_has_no_factor(blis, recorded, tmp_path):
     recorded()
     code, out, err = blis(

@@ -96,6 +96,8 @@ def test_listed_requests(load, tmp_path):
         (None, "no file requests.csv"),
         ("arrival_s,input_tokens\n1,2\n", "row 1"),
         ("arrival_s,input_tokens,output_tokens\n1,2,x\n", "row 1"),
+        ("arrival_s,input_tokens,output_tokens\ninf,2,3\n", "row 1"),
+        ("arrival_s,input_tokens,output_tokens,first_token_s\n1,2,3,soon\n", "row 1"),
     ],
 )
 def test_listed_requests_that_cannot_be_used(load, tmp_path, text, message):
@@ -135,6 +137,38 @@ def test_the_engine_is_that_of_the_record(load):
     assert options["latency_option"] == ("link_gb_s=13.5", "sampler=on", "scale=2")
 
 
-def test_what_cannot_be_simulated(load):
-    assert unsupported(load()[0]) == ""
-    assert "parallel" in unsupported(load({"dp": 2})[0])
+def test_times_of_listed_requests(load, tmp_path):
+    (tmp_path / "r.csv").write_text(
+        "arrival_s,input_tokens,output_tokens,first_token_s,last_token_s\n"
+        "0.5,10,4,0.75,1.5\n0.6,10,4,,\n"
+    )
+    (record,) = load({"workload": {"generator": "per-request trace", "trace": "r.csv"}})
+    first, second = listed_requests(record, tmp_path)
+    assert (first.first_token_us, first.last_token_us) == (750_000, 1_500_000)
+    assert (first.measured, second.measured) == (True, False)
+
+
+def test_engines_that_share_experts_are_one_instance(load):
+    (record,) = load({"dp": 2, "expert_parallel": True})
+    assert unsupported(record) == ""
+    options = run_options(record, SETTINGS)
+    assert options["max_num_running_reqs"] == 128
+    assert options["max_num_scheduled_tokens"] == 4096
+    assert options["long_prefill_token_threshold"] == 2048
+    assert options["total_kv_blocks"] == 2 * 17386
+    assert options["latency_option"] == ("data_parallel=2",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, ""),
+        ({"dp": 2}, "with expert parallelism only"),
+        ({"tp": 2, "expert_parallel": True}, "of several GPUs"),
+    ],
+)
+def test_what_cannot_be_simulated(load, changes, reason):
+    (record,) = load(changes)
+    found = unsupported(record)
+    assert reason in found
+    assert bool(found) == bool(reason)

@@ -11,10 +11,11 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
-from blis_core.api import Accuracy, RunFacts, ValidatedRun
+from blis_core.api import Accuracy, RunFacts, StepInterval, ValidatedRun
 from blis_latency_kernels.constants import ALIASES
+from blis_latency_kernels.validity import MOST_TOKENS
 
 NEAREST: Final = 3
 """Runs that are shown."""
@@ -26,9 +27,22 @@ FULL_CACHE: Final = 0.95
 
 
 @cache
-def validated_runs() -> tuple[ValidatedRun, ...]:
-    """The runs that were compared, without overloads."""
+def _index() -> dict[str, Any]:
+    """The file. Shared by all callers: do not change it."""
     text = resources.files("blis_latency_kernels").joinpath("data/validation.json").read_bytes()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def step_interval() -> StepInterval | None:
+    """What steps that are a little shorter and longer have covered; None if nobody looked."""
+    found = _index().get("interval")
+    return StepInterval(**found) if found else None
+
+
+@cache
+def validated_runs(engines: int = 1) -> tuple[ValidatedRun, ...]:
+    """The runs that were compared, without overloads, with this many data parallel engines."""
     return tuple(
         ValidatedRun(
             id=record["id"],
@@ -40,17 +54,18 @@ def validated_runs() -> tuple[ValidatedRun, ...]:
             output_tokens=record["output_tokens"],
             errors=record["errors_percent"],
         )
-        for record in json.loads(text)["records"]
-        if record["compared"]
+        for record in _index()["records"]
+        if record["compared"] and record.get("dp", 1) == engines
     )
 
 
-def accuracy_of(run: RunFacts, *, lagging: bool) -> Accuracy:
+def accuracy_of(run: RunFacts, *, lagging: bool, engines: int = 1) -> Accuracy:
     """The nearest runs that were compared, and what sets ``run`` apart from all of them.
 
-    ``lagging``: whether the engine chose its batches ahead of their execution.
+    ``lagging``: whether the engine chose its batches ahead of their execution. ``engines`` that
+    are data parallel and share the experts.
     """
-    known = validated_runs()
+    known = validated_runs(engines)
     gpu = ALIASES.get(run.hardware, run.hardware)
     outside = list(_outside(run, gpu, known))
     if not lagging:
@@ -59,6 +74,7 @@ def accuracy_of(run: RunFacts, *, lagging: bool) -> Accuracy:
         nearest=tuple(sorted(known, key=lambda other: _distance(run, gpu, other))[:NEAREST]),
         outside=tuple(outside),
         unstable=tuple(_unstable(run)),
+        interval=step_interval(),
     )
 
 
@@ -80,6 +96,11 @@ def _doublings(value: float, other: float) -> float:
 
 def _outside(run: RunFacts, gpu: str, known: Sequence[ValidatedRun]) -> Iterator[str]:
     on_gpu = [other for other in known if other.hardware == gpu]
+    if run.longest > MOST_TOKENS:
+        yield (
+            f"requests of up to {run.longest:,} tokens (attention was measured up to"
+            f" {MOST_TOKENS:,})"
+        )
     if not on_gpu:
         yield f"no run on {run.hardware}"
         return
@@ -97,8 +118,8 @@ def _outside(run: RunFacts, gpu: str, known: Sequence[ValidatedRun]) -> Iterator
         # fewer requests than in any run are an easier load, not another one
         low = 0.0 if values is rates else min(values, default=0.0) / MARGIN
         if values and not low <= value <= max(values) * MARGIN:
-            known_range = f"{_short(min(values))} to {_short(max(values))}"
-            yield f"{_short(value)} {name} (compared: {known_range})"
+            ends = dict.fromkeys((_short(min(values)), _short(max(values))))
+            yield f"{_short(value)} {name} (compared: {' to '.join(ends)})"
 
 
 def _short(value: float) -> str:
@@ -106,7 +127,11 @@ def _short(value: float) -> str:
 
 
 def _unstable(run: RunFacts) -> Iterator[str]:
-    if run.peak_running > FULL_BATCH * run.max_running:
+    full_batch = run.peak_running > FULL_BATCH * run.max_running
+    full_cache = run.peak_kv_use > FULL_CACHE
+    if full_batch:
         yield f"up to {run.peak_running} of {run.max_running} places in the batch were taken"
-    if run.peak_kv_use > FULL_CACHE:
+    if full_cache:
         yield f"up to {100 * run.peak_kv_use:.0f} % of the KV blocks were in use"
+    if full_batch or full_cache:
+        yield "compare other seeds, and --latency-option scale=0.95 and scale=1.05"

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import attrs
 
+from blis_core.api import BlisError, HardwareDescription
+
 ALIASES: Final = {"A100-SXM": "A100-80"}
 """Catalogue names of GPUs that have their constants under another name."""
 
@@ -138,3 +140,27 @@ def gpu(name: str) -> Gpu | None:
     """The GPU of this name, None if there are no constants for it."""
     figures = contents()["gpus"].get(ALIASES.get(name, name))
     return Gpu(name, figures) if figures is not None else None
+
+
+def stand_in(other: str, hardware: HardwareDescription) -> Gpu:
+    """The kernels of the GPU ``other`` at the bandwidth and peak rates of ``hardware``.
+
+    BlisError if there are none of ``other``, if there are some of ``hardware`` itself, or if its
+    rates are not known.
+    """
+    name, where = hardware.name, "--latency-option constants_of"
+    if gpu(name) is not None:
+        raise BlisError(f"{where}: {name} has constants of its own; leave it out")
+    if gpu(other) is None:
+        raise BlisError(f"{where}: no measurements of GPU {other!r}; choose from {gpu_names()}")
+    if hardware.hbm_tb_s <= 0 or hardware.fp16_tflops <= 0:
+        raise BlisError(f"{where}: give BwPeakTBs and TFlopsPeak of {name} in --hardware-config")
+    figures = contents()["gpus"][ALIASES.get(other, other)]
+    rates = {
+        "bw_bytes_per_us": hardware.hbm_tb_s * 1e6,
+        "peak16_flop_per_us": hardware.fp16_tflops * 1e6,
+        "peak8_flop_per_us": hardware.fp8_tflops * 1e6,
+        "usable_memory_gib": None,
+        "end_to_end": False,
+    }
+    return Gpu(name, {**figures, **rates})

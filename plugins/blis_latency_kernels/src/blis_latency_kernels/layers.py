@@ -45,9 +45,14 @@ class Layers:
             self._experts = gpu.roofline(expert_kernel(shapes))
         self._shares = _power_law(shapes.experts) if power_law else []
         self._reduce = gpu.allreduce(shapes.tp, link_gb_s) if shapes.tp > 1 else None
+        self._exchange = gpu.allreduce(shapes.engines, link_gb_s) if shapes.engines > 1 else None
 
-    def tokens_us(self, tokens: int) -> float:
-        """All layers for this many tokens, without what depends on their contexts."""
+    def tokens_us(self, tokens: int, everywhere: int = 0) -> float:
+        """All layers for this many tokens, without what depends on their contexts.
+
+        With data parallel engines: ``tokens`` of the busiest, for which the others wait, and
+        those of all of them ``everywhere``.
+        """
         shapes = self._shapes
         padded = self._padded(tokens)
         d = shapes.hidden
@@ -60,7 +65,7 @@ class Layers:
         total = shapes.layers * common
         for layers, ffn, cost in (
             (shapes.dense_layers, shapes.ffn, 0.0),
-            (shapes.moe_layers, shapes.shared_ffn, self._expert_us(tokens)),
+            (shapes.moe_layers, shapes.shared_ffn, self._expert_us(tokens, everywhere or tokens)),
         ):
             if layers:
                 if ffn:
@@ -90,18 +95,25 @@ class Layers:
         form, width = self._gemm[kind]
         return form.us(n * k * width + 2 * m * (n + k), 2 * m * n * k)
 
-    def _expert_us(self, tokens: int) -> float:
-        """Routed experts and router of one layer; they are not padded."""
+    def _expert_us(self, tokens: int, everywhere: int) -> float:
+        """Routed experts and router of one layer; they are not padded.
+
+        Engines that share the experts hold an equal part of them each, and so much of the work.
+        """
         if self._experts is None:
             return 0.0
         shapes, form = self._shapes, self._experts
         d, ffn = shapes.hidden, shapes.expert_ffn
         width = 2 if shapes.format == "bf16" else 1
-        distinct = self._distinct(tokens)
-        routed = tokens * shapes.active
+        distinct = self._distinct(everywhere) / shapes.engines
+        routed = everywhere * shapes.active / shapes.engines
         moved = distinct * 3 * d * ffn * width + 2 * routed * (2 * d + 3 * ffn)
         computed = 6 * (routed + distinct * form.tile) * d * ffn
-        return form.us(moved, computed) + self._matrix(tokens, shapes.experts, d, "bf16")
+        value = form.us(moved, computed) + self._matrix(tokens, shapes.experts, d, "bf16")
+        if self._exchange is not None:
+            # gathering the tokens of all engines and scattering the sums is an all-reduce in two
+            value += self._exchange.us(2 * self._padded(tokens) * shapes.engines * d)
+        return value
 
     def _distinct(self, tokens: int) -> float:
         """Expected number of experts that at least one of the tokens chooses."""

@@ -13,7 +13,10 @@ GIB = 2**30
 
 
 def weight_bytes(shapes: Shapes, *, tied: bool) -> float:
-    """Bytes of all weights on all GPUs together; embeddings, router and norms have 16 bits."""
+    """Bytes of the weights of one engine on its GPUs together.
+
+    Embeddings, router and norms have 16 bits.
+    """
     tp, d = shapes.tp, shapes.hidden
 
     def stored(matrices: list[tuple[float, float]], width: int) -> float:
@@ -23,7 +26,7 @@ def weight_bytes(shapes: Shapes, *, tied: bool) -> float:
     attention_width = 2 if shapes.attention_format == "bf16" else 1
     # key and value heads are stored as often as there are GPUs, if these are more
     attention = stored(shapes.attention_matrices, attention_width)
-    moe = shapes.experts * stored(shapes.ffn_matrices(shapes.expert_ffn), width)
+    moe = shapes.experts / shapes.engines * stored(shapes.ffn_matrices(shapes.expert_ffn), width)
     moe += stored(shapes.ffn_matrices(shapes.shared_ffn), width)
     dense = stored(shapes.ffn_matrices(shapes.ffn), width)
     per_gpu = shapes.layers * attention + shapes.moe_layers * moe + shapes.dense_layers * dense
@@ -36,7 +39,10 @@ def weight_bytes(shapes: Shapes, *, tied: bool) -> float:
 def kv_blocks(
     gpu: Gpu, shapes: Shapes, setup: LatencySetup, block_size: int, utilization: float
 ) -> int:
-    """Blocks of ``block_size`` tokens on each GPU; BlisError if none fit, or nobody knows."""
+    """Blocks of ``block_size`` tokens on each GPU, of all data parallel engines together.
+
+    BlisError if none fit, or nobody knows.
+    """
     model, hardware = setup.model, setup.hardware
     assert model is not None
     assert hardware is not None
@@ -57,7 +63,9 @@ def kv_blocks(
         figures["constant_gib"]
         + figures["tp_above_1_gib"] * (shapes.tp > 1)
         + figures["per_vocab_entry_gib"] * shapes.vocab
-        + figures["per_token_and_width_gib"] * setup.max_tokens * (2 * ffn + 4 * shapes.hidden)
+        + figures["per_token_and_width_gib"]
+        * (setup.max_tokens / shapes.engines)
+        * (2 * ffn + 4 * shapes.hidden)
     )
     weights = weight_bytes(shapes, tied=model.details.tied) / shapes.tp
     room = (utilization * memory - overhead) * GIB - weights
@@ -69,4 +77,4 @@ def kv_blocks(
             f" {overhead:.1f} GiB for the engine leave no room for a KV cache in"
             f" {utilization * memory:.1f} GiB of {gpu.name}; raise --tp or give --total-kv-blocks"
         )
-    return blocks
+    return blocks * shapes.engines

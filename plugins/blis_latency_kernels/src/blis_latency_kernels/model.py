@@ -54,12 +54,15 @@ class KernelModel(LatencyModel):
         self._layers = Layers(
             found,
             shapes,
-            largest_graph=min(2 * setup.max_running, contents()["cuda_graph_sizes"][-1]),
+            largest_graph=min(
+                2 * setup.max_running // shapes.engines, contents()["cuda_graph_sizes"][-1]
+            ),
             sampler_us=host["sampler_us_per_million_logits"] / 1e6 if sampled else 0.0,
             link_gb_s=options.link_gb_s,
             power_law=options.routing == "power-law",
         )
         self._scale = scale = options.scale
+        self._engines = engines = shapes.engines
         layers, heads, head_dim = shapes.layers, shapes.heads, shapes.head_dim
         decode_floor, read_rate = found.attn_decode
         prefill_floor, per_token_and_head, attend_rate = found.attn_prefill
@@ -67,7 +70,7 @@ class KernelModel(LatencyModel):
         self._prefill_floor = scale * layers * prefill_floor
         self._mixed_floor = scale * layers * decode_floor
         self._mixed_layers: float = layers * host["mixed_layer_us"]
-        self._per_context = scale * layers * (4 * shapes.kv_heads * head_dim / read_rate)
+        self._per_context = scale * layers * (4 * shapes.kv_heads * head_dim / read_rate) / engines
         self._per_chunk_token = scale * layers * (per_token_and_head * heads)
         self._per_attended = scale * layers * (4 * heads * head_dim / attend_rate)
         # filled as the numbers of tokens and sequences come up
@@ -120,6 +123,8 @@ class KernelModel(LatencyModel):
             if base is None:
                 base = self._new_decodes(decodes)
             value = base + self._per_context * context_sum
+        elif self._engines > 1:
+            value = self._busiest_us(shape)
         else:
             tokens = decodes
             chunks = 0.0
@@ -150,6 +155,27 @@ class KernelModel(LatencyModel):
         times += base
         return np.maximum(truncate_us_array(times), 1)
 
+    def _busiest_us(self, shape: BatchShape) -> float:
+        """us of a step with prefill of data parallel engines: all wait for the busiest.
+
+        Decodes are divided evenly; each chunk goes where there are the fewest tokens.
+        """
+        engines, decodes = self._engines, shape.decodes
+        sequences = [(decodes + engine) // engines for engine in range(engines)]
+        tokens, chunks = list(sequences), [0.0] * engines
+        for context, new_tokens, _ in sorted(shape.prefills, key=lambda chunk: -chunk.new_tokens):
+            least = tokens.index(min(tokens))
+            tokens[least] += new_tokens
+            sequences[least] += 1
+            attended = self._per_attended * (context + new_tokens / 2)
+            chunks[least] += new_tokens * (self._per_chunk_token + attended)
+        layers = self._layers
+        value = layers.tokens_us(max(tokens), sum(tokens)) + self._mixed_layers
+        value += layers.head_us(max(sequences))
+        floor = self._mixed_floor if decodes else self._prefill_floor
+        attention = self._per_context * shape.decode_context_sum + max(chunks)
+        return self._scale * value + floor + attention
+
     # -------------------------------------------------------------------------------- overheads
 
     def queueing_time(self, prompt_len: int) -> int:
@@ -165,14 +191,14 @@ class KernelModel(LatencyModel):
 
     def accuracy(self, run: RunFacts) -> Accuracy:
         """The errors of the nearest runs that were compared with a served model."""
-        return accuracy_of(run, lagging=self._lagging)
+        return accuracy_of(run, lagging=self._lagging, engines=self._engines)
 
     # ----------------------------------------------------------------------------------- sums
 
     def _new_decodes(self, decodes: int) -> float:
         """us of a step of this many decodes, without what depends on their contexts."""
-        layers = self._layers
-        value = layers.tokens_us(decodes) + self._decode_floor + layers.head_us(decodes)
+        layers, busiest = self._layers, -(-decodes // self._engines)
+        value = layers.tokens_us(busiest, decodes) + self._decode_floor + layers.head_us(busiest)
         self._decode_us[decodes] = value = self._scale * value
         return value
 

@@ -45,6 +45,22 @@ class KernelOptions:
         "How tokens choose experts; power-law = a few experts are chosen often.",
         choices=("uniform", "power-law"),
     )
+    constants_of: str = option(
+        ValueKind.TEXT,
+        SECTION,
+        "",
+        "GPU whose kernels stand in for those of one that was not measured, with the bandwidth and"
+        " the peak rates of --hardware-config.",
+        implied="none",
+    )
+    data_parallel: int = option(
+        ValueKind.INT,
+        SECTION,
+        1,
+        "Engines that share the experts and step together (vLLM with --enable-expert-parallel); the"
+        " instance has the places, tokens per step and KV blocks of all of them.",
+        at_least=1,
+    )
     measured_at: str = option(
         ValueKind.TEXT,
         SECTION,

@@ -15,6 +15,8 @@ class Shapes:
     """Sizes after tensor parallelism. Feed-forward sizes are those of one GPU, hence fractional."""
 
     tp: int
+    engines: int = 1
+    """Data parallel engines between whose GPUs the experts are divided."""
     layers: int
     moe_layers: int
     hidden: int
@@ -48,8 +50,8 @@ class Shapes:
         return [(2 * ffn, self.hidden), (self.hidden, ffn)]
 
 
-def shapes_of(setup: LatencySetup) -> Shapes:
-    """The shapes of ``setup``, which has been checked."""
+def shapes_of(setup: LatencySetup, engines: int = 1) -> Shapes:
+    """The shapes of ``setup``, which has been checked, with this many data parallel engines."""
     model, tp = setup.model, setup.tp
     assert model is not None
     details = model.details
@@ -60,6 +62,7 @@ def shapes_of(setup: LatencySetup) -> Shapes:
     kernel = FORMATS.get(details.weight_format, details.weight_format)
     return Shapes(
         tp=tp,
+        engines=engines,
         layers=model.layers,
         moe_layers=(details.routed_layers or model.moe_layers) if moe else 0,
         hidden=model.hidden,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from blis_core.api import BlisError, LatencySetup, ModelDescription
-from blis_latency_kernels.constants import Gpu, contents, gpu, gpu_names
+from blis_latency_kernels.constants import Gpu, contents, gpu, gpu_names, stand_in
 from blis_latency_kernels.options import KernelOptions
 from blis_latency_kernels.shapes import FORMATS, Shapes, expert_kernel, shapes_of
 
@@ -38,13 +38,17 @@ def checked(setup: LatencySetup) -> tuple[Gpu, Shapes, KernelOptions]:
             " and --model-config-folder, or choose a model that is in the catalogue"
         )
     _refuse(setup, list(_impossible(model, tp)))
-    found = gpu(hardware.name)
-    if found is None:
+    if options.constants_of:
+        found = stand_in(options.constants_of, hardware)
+    elif (own := gpu(hardware.name)) is not None:
+        found = own
+    else:
         raise BlisError(
             f"latency model {setup.backend!r} has no measurements of GPU {hardware.name!r} (it has:"
-            f" {', '.join(gpu_names())}); {FALLBACK}"
+            f" {', '.join(gpu_names())}); {FALLBACK}, or let another GPU stand in with"
+            " --latency-option constants_of=NAME"
         )
-    shapes = shapes_of(setup)
+    shapes = shapes_of(setup, options.data_parallel)
     _refuse(setup, list(_unmeasured(found, shapes)))
     return found, shapes, options
 
@@ -102,6 +106,24 @@ def _unmeasured(found: Gpu, shapes: Shapes) -> Iterator[str]:
     if shapes.tp > 1 and shapes.tp not in found.tensor_parallel:
         degrees = ", ".join(map(str, [1, *found.tensor_parallel]))
         yield f"--tp {shapes.tp} has not been measured on {found.name} (only {degrees})"
+    eight_bits = [k for k in _kernels(shapes) if "fp8" in k and found.quality(k)]
+    if eight_bits and found.peak8 <= 0:
+        yield f"the 8-bit rate of {found.name} is not known (TFlopsFP8 in --hardware-config)"
+    if shapes.engines > 1:
+        yield from _engines(found, shapes)
+
+
+def _engines(found: Gpu, shapes: Shapes) -> Iterator[str]:
+    """Why data parallel engines cannot be described."""
+    count = shapes.engines
+    if not shapes.moe_layers:
+        yield "without experts, data parallel engines are instances: use --num-instances"
+    elif shapes.experts % count:
+        yield f"{shapes.experts} experts cannot be divided among {count} engines"
+    if shapes.tp > 1:
+        yield "data parallel engines of more than one GPU each have not been compared"
+    if count not in found.tensor_parallel:
+        yield f"the exchange between {count} {found.name} has not been measured"
 
 
 def _kernels(shapes: Shapes) -> list[str]:
@@ -121,7 +143,12 @@ def warnings(
     model, hardware = setup.model, setup.hardware
     assert model is not None
     assert hardware is not None
-    if not found.validated:
+    if options.constants_of:
+        yield (
+            f"the kernels of {options.constants_of} stand in for those of {found.name}; where that"
+            " was compared, E2E was 2 to 24 % off"
+        )
+    elif not found.validated:
         yield f"untested: no served model on {found.name} was compared with it"
     if not found.usable_memory_gib:
         yield f"the usable memory of {found.name} is not known; MemoryGiB counts as usable"
@@ -139,13 +166,15 @@ def warnings(
     outside = list(_outside(model, shapes))
     if outside:
         yield f"outside fitted shapes: {'; '.join(outside)}"
-    if shapes.tp > 1 and found.pcie and not options.link_gb_s:
+    if shapes.engines > 1:
+        yield "engines that share experts were compared with a single measured run"
+    if max(shapes.tp, shapes.engines) > 1 and found.pcie and not options.link_gb_s:
         yield (
             f"the links between {found.name}s are a property of the host; measure an all-reduce"
             " there and give --latency-option link_gb_s=..."
         )
-    if setup.max_tokens > MOST_TOKENS:
-        yield f"steps of {setup.max_tokens} tokens; up to {MOST_TOKENS} have been measured"
+    if (most := setup.max_tokens / shapes.engines) > MOST_TOKENS:
+        yield f"steps of {most:.0f} tokens; up to {MOST_TOKENS} have been measured"
     version = re.search(r"v?(\d+)\.(\d+)", setup.version.rpartition(":")[2])
     if version and tuple(map(int, version.groups())) < FIRST_LAGGING_VERSION:
         yield (

@@ -135,8 +135,9 @@ class Load:
     timeout_s: float = 300.0
     """After which a client gives up."""
     trace: str = ""
-    """CSV file with arrival_s, input_tokens and output_tokens of each request; relative to the
-    folder of the data set, or to one above it."""
+    """CSV file with arrival_s, input_tokens and output_tokens of each request, and, if they were
+    measured, first_token_s and last_token_s, which count from the same moment as the arrivals.
+    Relative to the folder of the data set, or to one above it."""
     prompt_tokens_mean: float = 0.0
     """Of the file; not read."""
     output_tokens_mean: float = 0.0
@@ -164,25 +165,26 @@ class Record:
     gpu_variant: str = ""
     """Exact type of the GPU; not read."""
     dp: int = 1
-    """Data parallel degree; records with more than 1 are not simulated. Allowed: > 0."""
+    """Data parallel engines; more than 1 only with ``expert_parallel``. Allowed: > 0."""
     expert_parallel: bool = False
-    """Such records are not simulated."""
+    """The engines share the experts and step together; simulated with ``tp`` 1 only."""
     precision: str = ""
     """Of the weights; not read, as the model config says it."""
     vllm: str = ""
     """Version of the serving engine; not read."""
     max_num_seqs: int = 256
-    """Most requests in a batch. Allowed: > 0."""
+    """Most requests in a batch, of each engine. Allowed: > 0."""
     max_num_batched_tokens: int = 2048
-    """Most new tokens in a step. Allowed: > 0."""
+    """Most new tokens in a step, of each engine. Allowed: > 0."""
     max_model_len: int = 0
     """Longest request in tokens; 0 = from the model."""
-    gpu_memory_utilization: float = 0.9
-    """Share of GPU memory for weights and KV cache; used to estimate KV blocks."""
+    gpu_memory_utilization: float = 0.0
+    """Share of GPU memory for weights and KV cache, from which KV blocks are estimated; 0 = not
+    known: 0.9 counts, and the estimate is not compared."""
     block_size: int = 16
     """Tokens of a KV block. Allowed: > 0."""
     total_kv_blocks: int = 0
-    """0 = not known."""
+    """Of each engine; 0 = not known."""
     total_kv_blocks_source: str = ""
     """``published`` if the server itself reported the number."""
     cpu_kv_blocks: int = 0

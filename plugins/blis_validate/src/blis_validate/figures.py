@@ -28,9 +28,11 @@ METRICS: Final = (
     "itl_mean",
     "throughput",
     "capacity",
+    "request_e2e",
 )
 """Latencies in ms; completed requests per second, as throughput under an offered rate, and as
-capacity in a burst, where nothing but the server bounds it."""
+capacity in a burst, where nothing but the server bounds it; the error of E2E request by request,
+which is no figure of a run."""
 
 LEAST_RATE: Final = 0.93
 """Share of the offered rate below which a stage counts as overloaded."""

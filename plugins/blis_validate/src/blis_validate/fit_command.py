@@ -33,7 +33,7 @@ class FitConfig(ReplayConfig):
     def _check_inputs(self) -> None:
         if not self.profile_output:
             raise BlisError("--profile-output: name the file to write")
-        for name in ("results_path", "trace_output"):
+        for name in ("results_path", "trace_output", "record"):
             if getattr(self, name):
                 flag = "--" + name.replace("_", "-")
                 raise BlisError(f"{flag}: a fit writes a profile only; replay with the profile")
@@ -49,7 +49,7 @@ def execute(config: FitConfig) -> None:
     """Check, fit, write the profile, print."""
     set_log_level(config.log)
     config.check()
-    fitted = fit_scale(config, _show_trial if sys.stderr.isatty() else lambda *_: None)
+    fitted = fit_scale(config, _after_trial)
     atomic_write(config.profile_output, profile_text(config, fitted))
     if config.output == "json":
         click.echo(json.dumps(_document(fitted), indent=2))
@@ -57,10 +57,12 @@ def execute(config: FitConfig) -> None:
         click.echo(_text(fitted, config.profile_output))
 
 
-def _show_trial(number: int, scale: float, error: float) -> None:
-    click.echo(
-        f"replay {number}: {OPTION} {scale:.4f}, time between tokens {error:+.2f} %", err=True
-    )
+def _after_trial(number: int, scale: float, error: float) -> None:
+    set_log_level("error")  # every replay has the same warnings
+    if sys.stderr.isatty():
+        click.echo(
+            f"replay {number}: {OPTION} {scale:.4f}, time between tokens {error:+.2f} %", err=True
+        )
 
 
 def profile_text(config: FitConfig, fitted: Fit) -> str:

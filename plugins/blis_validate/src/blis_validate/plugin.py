@@ -7,7 +7,7 @@ from blis_core.api import Register, hookimpl
 
 @hookimpl
 def blis_register_commands(register: Register) -> None:
-    """Add ``blis validate`` and ``blis fit``."""
+    """Add ``blis validate``, ``blis fit`` and ``blis interval``."""
     register(
         "validate",
         "blis_validate.command:validate",
@@ -17,4 +17,9 @@ def blis_register_commands(register: Register) -> None:
         "fit",
         "blis_validate.fit_command:fit",
         summary="Fit the latency model to one recorded run and write a profile.",
+    )
+    register(
+        "interval",
+        "blis_validate.interval_command:interval",
+        summary="Simulate with shorter and longer steps: an interval for each latency.",
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from blis_core.api import StepInterval
 from blis_validate.comparison import (
     GROUPINGS,
     OWN,
@@ -18,15 +19,22 @@ from blis_validate.comparison import (
     Summary,
     groups,
     predictors,
+    seed_name,
     summarise,
 )
 from blis_validate.figures import METRICS
+from blis_validate.limits import RANKS
+from blis_validate.runner import Outcome
 
 SHOWN: Final = ("ttft_mean", "ttft_p90", "ttft_p99", "e2e_mean", "e2e_p99", "itl_mean")
 """Metrics of the tables."""
 
 
-def as_json(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
+def as_json(
+    comparisons: Sequence[Comparison],
+    problems: Sequence[str],
+    covered: StepInterval | None = None,
+) -> str:
     """One document: records with figures and errors, summaries, limits that were exceeded."""
     document = {
         "records": [_record(c) for c in comparisons],
@@ -37,6 +45,7 @@ def as_json(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
             }
             for grouping in GROUPINGS
         },
+        "interval": attrs.asdict(covered) if covered is not None else None,
         "exceeded": list(problems),
     }
     return json.dumps(document, indent=2)
@@ -57,12 +66,15 @@ def _record(c: Comparison) -> dict[str, Any]:
         "failed": figures.failed if figures is not None else None,
         "stages": [attrs.asdict(stage) for stage in outcome.stages],
         "errors_percent": c.errors,
+        "interval_percent": {metric: list(bounds) for metric, bounds in c.interval.items()},
         "overload_measured": c.record.overload,
         "overload_simulated": figures.overloaded if figures is not None else None,
         "compared": c.comparable,
         "kv_blocks_estimate": outcome.kv_blocks or None,
         "kv_blocks_error_percent": c.kv_error,
         "peak_kv_use": outcome.peak_kv_use,
+        "requests": attrs.asdict(outcome.requests) if outcome.requests is not None else None,
+        "seeds": [_seed(outcome) for outcome in c.by_seed],
         "not_simulated": outcome.reason or None,
         "warnings": list(outcome.warnings),
     }
@@ -73,7 +85,18 @@ def _summaries(members: Sequence[Comparison], predictor: str) -> dict[str, Any]:
     return {metric: attrs.asdict(summary) for metric, summary in found if summary is not None}
 
 
-def as_index(comparisons: Sequence[Comparison], latency_model: str) -> str:
+def _seed(outcome: Outcome) -> dict[str, Any]:
+    figures = outcome.figures
+    return {
+        "seed": outcome.seed,
+        "simulated": figures.values if figures is not None else None,
+        "overloaded": figures.overloaded if figures is not None else None,
+    }
+
+
+def as_index(
+    comparisons: Sequence[Comparison], latency_model: str, covered: StepInterval | None = None
+) -> str:
     """Errors of our own simulations by record, rounded, without any measured figure."""
     records = [
         {
@@ -82,43 +105,84 @@ def as_index(comparisons: Sequence[Comparison], latency_model: str) -> str:
             "model": c.record.model,
             "hardware": c.record.hardware,
             "tp": c.record.tp,
+            "dp": c.record.dp,
             "rates": [stage.rate_rps for stage in c.record.workload.stages],
             "prompt_tokens": round(c.outcome.prompt_tokens),
             "output_tokens": round(c.outcome.output_tokens),
             "compared": c.comparable,
             "errors_percent": {k: round(v, 1) for k, v in c.errors.get(OWN, {}).items()},
             "kv_blocks_error_percent": None if c.kv_error is None else round(c.kv_error, 2),
+            **_index_requests(c.outcome),
+            **_index_seeds(c),
         }
         for c in comparisons
         if c.outcome.figures is not None
     ]
     lines = ",\n".join(f"  {json.dumps(record)}" for record in records)
     head = f'"schema": "blis-validation/1", "latency_model": {json.dumps(latency_model)}'
+    if covered is not None:
+        shares = {metric: round(share, 1) for metric, share in covered.covered_percent.items()}
+        interval = attrs.asdict(attrs.evolve(covered, covered_percent=shares))
+        head += f',\n "interval": {json.dumps(interval)}'
     return f'{{\n {head},\n "records": [\n{lines}\n ]\n}}\n'
 
 
+def _index_seeds(c: Comparison) -> dict[str, Any]:
+    """Errors with single seeds, if there were several."""
+    if len(c.by_seed) == 1:
+        return {}
+    every = {o.seed: c.errors.get(seed_name(o.seed), {}) for o in c.by_seed}
+    errors = {
+        str(seed): {metric: round(found[metric], 1) for metric in SHOWN if metric in found}
+        for seed, found in every.items()
+    }
+    return {"errors_percent_by_seed": errors}
+
+
+def _index_requests(outcome: Outcome) -> dict[str, float]:
+    """Rank correlations, if single requests were compared."""
+    single = outcome.requests
+    ranks = {} if single is None else {name: getattr(single, name) for name in RANKS}
+    return {name: round(rank, 4) for name, rank in ranks.items() if rank is not None}
+
+
+CSV_COLUMNS: Final = (
+    "id,set,model,hardware,tp,load,compared,predictor,metric,measured,predicted,error_percent"
+).split(",")
+
+
 def as_csv(comparisons: Sequence[Comparison]) -> str:
-    """One row for each record, predictor and metric."""
+    """One row for each record, predictor and metric.
+
+    Errors and rank correlations of single requests have no measured value of their own.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        "id,set,model,hardware,tp,load,compared,predictor,metric,measured,error_percent".split(",")
-    )
+    writer.writerow(CSV_COLUMNS)
     for c in comparisons:
         record = c.record
+        head = [record.id, record.set, record.model, record.hardware, record.tp, c.load]
+        head.append(str(c.comparable).lower())
         for predictor, errors in c.errors.items():
             for metric, error in errors.items():
-                writer.writerow(
-                    [
-                        *(record.id, record.set, record.model, record.hardware, record.tp, c.load),
-                        *(str(c.comparable).lower(), predictor, metric),
-                        *(f"{c.measured[metric]:g}", f"{error:.4f}"),
-                    ]
-                )
+                measured = c.measured.get(metric)
+                figures = ["", ""]
+                if measured is not None:
+                    figures = [f"{measured:g}", f"{measured * (1 + error / 100):g}"]
+                writer.writerow([*head, predictor, metric, *figures, f"{error:.4f}"])
+        if (single := c.outcome.requests) is not None:
+            for metric in RANKS:
+                rank = getattr(single, metric)
+                if rank is not None:
+                    writer.writerow([*head, OWN, metric, "", f"{rank:.6f}", ""])
     return text.getvalue()
 
 
-def as_text(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
+def as_text(
+    comparisons: Sequence[Comparison],
+    problems: Sequence[str],
+    covered: StepInterval | None = None,
+) -> str:
     """Tables: errors by record, by group and by predictor; what was kept apart, and why."""
     compared = [c for c in comparisons if c.comparable]
     parts = []
@@ -141,6 +205,9 @@ def as_text(comparisons: Sequence[Comparison], problems: Sequence[str]) -> str:
         ]
         title = "All records, beside published predictions: mean / median / worst in %"
         parts.append(_table(title, ["predictor", *SHOWN], rows))
+    parts += [part for part in (_requests(compared), _seeds(comparisons)) if part]
+    if covered is not None:
+        parts.append(_interval(compared, covered))
     rates = [
         _rates(compared, "throughput", "Throughput under an offered rate"),
         _rates(compared, "capacity", "Throughput in a burst"),
@@ -164,6 +231,52 @@ def _rates(compared: Sequence[Comparison], metric: str, title: str) -> str:
         return ""
     errors = f"{summary.mean:.2f} / {summary.median:.2f} / {summary.worst:.2f} %"
     return f"{title}, {summary.count} records: {errors}"
+
+
+def _requests(compared: Sequence[Comparison]) -> str:
+    """Errors of single requests, where they were measured."""
+    rows = [
+        [
+            c.record.id,
+            str(r.count),
+            str(r.missing),
+            *(f"{value:.2f}" for value in (r.e2e_mean, r.e2e_median, r.e2e_p95)),
+            f"{r.ttft_mean_ms:.0f}",
+            *("" if rank is None else f"{rank:.4f}" for rank in (r.rank_e2e, r.rank_ttft)),
+        ]
+        for c in compared
+        if (r := c.outcome.requests) is not None
+    ]
+    headings = ["record", "n", "missing", "E2E mean %", "median %", "p95 %", "TTFT mean ms"]
+    headings += ["rank E2E", "rank TTFT"]
+    title = "Request by request: absolute errors, and rank correlation"
+    return _table(title, headings, rows) if rows else ""
+
+
+def _seeds(comparisons: Sequence[Comparison]) -> str:
+    """How much the seed of the arrivals matters, record by record."""
+    rows = []
+    for c in comparisons:
+        spreads = [c.spread(metric) for metric in SHOWN]
+        if any(spread is not None for spread in spreads):
+            over = sum(o.figures is not None and o.figures.overloaded for o in c.by_seed)
+            cells = ("" if s is None else f"{s[0]:+.1f} to {s[1]:+.1f}" for s in spreads)
+            rows.append([c.record.id, *cells, f"{over} of {len(c.by_seed)}"])
+    title = "Lowest and highest error of the seeds in %, and in how many there is an overload"
+    return _table(title, ["record", *SHOWN, "overload"], rows) if rows else ""
+
+
+def _interval(compared: Sequence[Comparison], covered: StepInterval) -> str:
+    """Errors with shorter and longer steps, and how often what was measured lies between."""
+    rows = []
+    for c in compared:
+        bounds = (c.interval.get(metric) for metric in SHOWN)
+        cells = ("" if b is None else f"{b[0]:+.1f} to {b[1]:+.1f}" for b in bounds)
+        rows.append([c.record.id, *cells])
+    shares = (covered.covered_percent.get(metric) for metric in SHOWN)
+    rows.append(["inside", *("" if share is None else f"{share:.0f} %" for share in shares)])
+    title = f"Error in % with steps {covered.step_percent:g} % shorter to longer, and share of the"
+    return _table(f"{title} measured figures inside", ["record", *SHOWN], rows)
 
 
 def _kv(comparisons: Sequence[Comparison]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 
 from blis_core.api import BlisError, ReplayConfig, RunConfig
 from blis_validate.dataset import OPEN_LOOP, Load, Record
+from blis_validate.per_request import Listed
 
 RETOKENISED: Final = 1.047
 """Prompt tokens of a served model per token that the generator meant, if nobody counted."""
@@ -25,14 +26,6 @@ _COLUMNS: Final = (
 _HEADER: Final = "trace_version: 2\ntime_unit: microseconds\nmode: generated\nwarm_up_requests: 0\n"
 
 
-class Listed(NamedTuple):
-    """One request of a file of requests."""
-
-    arrival_us: int
-    prompt_tokens: int
-    output_tokens: int
-
-
 @attrs.frozen(kw_only=True)
 class Settings:
     """How records are simulated."""
@@ -44,12 +37,16 @@ class Settings:
     published_blocks: bool = True
     """Use the number of KV blocks that a server reported, rather than an estimate."""
     seed: int = 42
+    stretch: float = 1.0
+    """Factor on the steps, beside that of the latency model's options."""
 
 
 def unsupported(record: Record) -> str:
     """Why a record cannot be simulated at all; "" if nothing stands against it."""
-    if record.dp > 1 or record.expert_parallel:
-        return "data or expert parallel engines are not simulated"
+    if record.expert_parallel and record.tp > 1:
+        return "expert parallel engines of several GPUs are not simulated"
+    if record.dp > 1 and not record.expert_parallel:
+        return "data parallel engines are simulated with expert parallelism only"
     return ""
 
 
@@ -137,11 +134,18 @@ def listed_requests(record: Record, folder: Path) -> list[Listed]:
                         round(float(fields["arrival_s"]) * 1e6),
                         int(fields["input_tokens"]),
                         int(fields["output_tokens"]),
+                        _moment(fields.get("first_token_s")),
+                        _moment(fields.get("last_token_s")),
                     )
                 )
-            except (KeyError, TypeError, ValueError) as problem:
+            except (KeyError, TypeError, ValueError, OverflowError) as problem:
                 raise BlisError(f"{path}, row {row}: {problem!r} is no usable value") from None
     return sorted(found, key=lambda arrival: arrival.arrival_us)
+
+
+def _moment(text: str | None) -> int:
+    """Seconds as us; -1 for a cell that is empty or not there."""
+    return round(float(text) * 1e6) if text else -1
 
 
 def write_trace(requests: Sequence[Listed], folder: Path) -> tuple[str, str]:
@@ -172,12 +176,13 @@ def run_options(record: Record, settings: Settings) -> dict[str, Any]:
     """Fields of the configuration of a run that simulates the engine of ``record``."""
     from fnmatch import fnmatchcase
 
+    engines = record.dp
     options: dict[str, Any] = {
         "model": record.model,
         "hardware": record.hardware,
         "tp": record.tp,
-        "max_num_running_reqs": record.max_num_seqs,
-        "max_num_scheduled_tokens": record.max_num_batched_tokens,
+        "max_num_running_reqs": engines * record.max_num_seqs,
+        "max_num_scheduled_tokens": engines * record.max_num_batched_tokens,
         "block_size_in_tokens": record.block_size,
         "gpu_memory_utilization": record.gpu_memory_utilization or 0.9,
         "seed": settings.seed,
@@ -186,8 +191,12 @@ def run_options(record: Record, settings: Settings) -> dict[str, Any]:
     if record.max_model_len > 0:
         options["max_model_len"] = record.max_model_len
     if settings.published_blocks and record.total_kv_blocks > 0:
-        options["total_kv_blocks"] = record.total_kv_blocks
+        options["total_kv_blocks"] = engines * record.total_kv_blocks
     own = [f"{name}={value}" for name, value in record.latency_options.items()]
+    if engines > 1:
+        # one instance stands for all engines, which step together
+        options["long_prefill_token_threshold"] = record.max_num_batched_tokens
+        own.append(f"data_parallel={engines}")
     own += [text for pattern, text in settings.latency_options if fnmatchcase(record.id, pattern)]
     options["latency_option"] = (*own, *options.get("latency_option", ()))
     return options

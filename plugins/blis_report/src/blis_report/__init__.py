@@ -1,0 +1,3 @@
+"""Reports on recorded runs, and explanations of single requests."""
+
+__version__ = "0.1.0"
