@@ -18,7 +18,8 @@ The examples of a page run in order, in one temporary folder:
   it prints.
 
 In an output, a line ``...`` stands for any lines, and ``...`` in a line for any characters. Shown
-is what a terminal shows: standard output and standard error together, without trailing blanks.
+is what a terminal shows: standard output and standard error together, without trailing blanks. An
+example that shows nothing must print nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Example(NamedTuple):
         found = ""
         if self.exit_code != self.wanted_code:
             found = f"exit code {self.exit_code} instead of {self.wanted_code}\n{self.printed}"
-        elif self.shown_at is not None and not matches(self.shown, self.printed):
+        elif not matches(self.shown, self.printed):
             lines = difflib.ndiff(self.shown.splitlines(), self.printed.splitlines())
             found = "\n".join(line for line in lines if not line.startswith("?"))
         return found and f"line {self.line}: {self.what}\n{found}"

@@ -105,6 +105,7 @@ def test_ellipsis(shown, printed, expected):
         ("$ blis run\n", "exit code 1 instead of 0"),
         ("$ blis --version\nblis 99\n", "- blis 99"),
         ("$ blis --version\nblis ...\n", ""),
+        ("$ blis --version\n", "+ blis"),
         ("$ blis run  # not run\n", None),
         ("$ rm -r everything\n", None),
     ],
