@@ -15,7 +15,8 @@ that is what a run of one request takes.
 
 A comparison divides CPU times by the yardstick. A point that was kept and now takes more than
 --tolerance times the CPU time, or more than 1.15 times the memory, is named as a regression; so is
-one whose results differ. Then the exit code is 1. Pictures go to build/benchmarks.
+one whose results differ. Then the exit code is 1. A point that seems slower is measured up to twice
+more before it is named. Pictures go to build/benchmarks.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from blis_core.api import BlisError, atomic_write
 
 PICTURES = HERE.parent / "build" / "benchmarks"
 QUICK = 20_000
+AGAIN = 2
+"""How often a point that seems to have become slower is measured anew."""
 LONG = 20.0
 """CPU seconds from which on a point is run once."""
 TOLERANCE = 1.25
@@ -118,8 +121,18 @@ START = Point("start", "", 1, 1, fleet(1, 1))
 # ------------------------------------------------------------------------------------ measuring
 
 
-def measure(program: list[str], points: list[Point], runs: int) -> dict[str, Any]:
-    """Run the points and print a line for each; returns what ``--json`` keeps."""
+def measure(
+    program: list[str],
+    points: list[Point],
+    runs: int,
+    then: dict[str, Any] | None = None,
+    tolerance: float = TOLERANCE,
+) -> dict[str, Any]:
+    """Run the points and print a line for each; returns what ``--json`` keeps.
+
+    A point that seems slower than in ``then`` is measured again: others may have been at work.
+    """
+    olds = by_place(then) if then else {}
     about = circumstances(os.getloadavg()[0], runs)
     print(f"{about}\n{len(points)} points")
     print(f"{'study':<10} {'curve':<20} {'x':>9} {'CPU s':>8} {'MiB':>6} {'us/request':>11}")
@@ -128,6 +141,12 @@ def measure(program: list[str], points: list[Point], runs: int) -> dict[str, Any
     kept: list[dict[str, Any]] = []
     for point in points:
         figures, stick = best_of(program, point, runs, stick)
+        old = olds.get(point[:3])
+        for _ in range(AGAIN):
+            if old is None or slowdown(figures, old) <= tolerance:
+                break
+            again, stick = best_of(program, point, runs, stick)
+            figures = min(figures, again, key=lambda made: made["cpu_s"] / made["yardstick_s"])
         kept.append(figures)
         print(
             f"{point.study:<10} {point.curve:<20} {point.x:>9,} {figures['cpu_s']:8.2f} "
@@ -166,6 +185,16 @@ def cost_us(point: dict[str, Any], start: dict[str, Any]) -> float:
     return float(max(point["cpu_s"] - start["cpu_s"], 0.0) / point["requests"] * 1e6)
 
 
+def slowdown(new: dict[str, Any], old: dict[str, Any]) -> float:
+    """How many times the CPU time a point takes, in yardsticks."""
+    return float((new["cpu_s"] / new["yardstick_s"]) / (old["cpu_s"] / old["yardstick_s"]))
+
+
+def by_place(figures: dict[str, Any]) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """The points by study, curve and x."""
+    return {(point["study"], point["curve"], point["x"]): point for point in figures["points"]}
+
+
 def curves(figures: dict[str, Any], study: str) -> dict[str, list[dict[str, Any]]]:
     """The points of a study by curve, in the order of x."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -182,16 +211,15 @@ def compare(now: dict[str, Any], then: dict[str, Any], tolerance: float) -> int:
     """Print how each point has changed; the number of regressions."""
     print(f"\ncompared with: {then['about']}")
     print(f"{'study':<10} {'curve':<20} {'x':>9} {'CPU':>7} {'memory':>7}")
-    olds = {(old["study"], old["curve"], old["x"]): old for old in then["points"]}
+    olds = by_place(then)
     worse = 0
-    for new in now["points"]:
-        key = new["study"], new["curve"], new["x"]
-        line = f"{key[0]:<10} {key[1]:<20} {key[2]:>9,}"
-        old = olds.get(key)
+    for place, new in by_place(now).items():
+        line = f"{place[0]:<10} {place[1]:<20} {place[2]:>9,}"
+        old = olds.get(place)
         if old is None:
             print(f"{line} {'new':>7}")
             continue
-        time = (new["cpu_s"] / new["yardstick_s"]) / (old["cpu_s"] / old["yardstick_s"])
+        time = slowdown(new, old)
         memory = new["peak_mib"] / old["peak_mib"]
         remarks = []
         if any(new[key] != old[key] for key in SAME):
@@ -253,7 +281,9 @@ def main() -> int:
         now = (
             stored(options.source)
             if options.source
-            else measure(shlex.split(options.cmd), points, max(options.runs, 1))
+            else measure(
+                shlex.split(options.cmd), points, max(options.runs, 1), then, options.tolerance
+            )
         )
         if options.json:
             atomic_write(options.json, json.dumps(now, indent=2) + "\n")

@@ -119,6 +119,26 @@ def test_the_studies_reach_as_far_as_they_should(scaling):
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.parametrize(
+    ("seen", "measured", "kept"),
+    [
+        ((1.4,), 1, 1.4),
+        ((1.6, 1.3), 2, 1.3),
+        ((1.6, 1.8, 1.7), 3, 1.6),
+    ],
+)
+def test_what_seems_slower_is_measured_again(scaling, monkeypatch, seen, measured, kept):
+    then = figures(costs=((1000, 1.2),))
+    point = scaling.Point("requests", "1 instance", 1000, 1000, [])
+    results = [then["start"], *(then["points"][0] | {"cpu_s": cpu} for cpu in (*seen, 9.0))]
+    served = iter(results)
+    monkeypatch.setattr(scaling, "best_of", lambda *_: (next(served), 0.05))
+    monkeypatch.setattr(scaling, "yardstick", lambda: 0.05)
+    new = scaling.measure([], [point], 1, then)
+    assert [made["cpu_s"] for made in new["points"]] == [kept]
+    assert len(list(served)) == len(results) - 1 - measured
+
+
 def test_start_up_is_no_cost_of_a_request(scaling):
     made = figures()
     costs = [scaling.cost_us(point, made["start"]) for point in made["points"]]
