@@ -163,8 +163,7 @@ def best_of(
 
 def cost_us(point: dict[str, Any], start: dict[str, Any]) -> float:
     """CPU time of one request of a point in us, without start-up."""
-    started = start["cpu_s"] * point["yardstick_s"] / start["yardstick_s"]
-    return float(max(point["cpu_s"] - started, 0.0) / point["requests"] * 1e6)
+    return float(max(point["cpu_s"] - start["cpu_s"], 0.0) / point["requests"] * 1e6)
 
 
 def curves(figures: dict[str, Any], study: str) -> dict[str, list[dict[str, Any]]]:

@@ -123,9 +123,7 @@ def test_start_up_is_no_cost_of_a_request(scaling):
     made = figures()
     costs = [scaling.cost_us(point, made["start"]) for point in made["points"]]
     assert costs == pytest.approx([100.0, 100.0])
-    # measured in an hour in which everything took twice as long
-    slow = made["points"][0] | {"cpu_s": 0.6, "yardstick_s": 0.1}
-    assert scaling.cost_us(slow, made["start"]) == pytest.approx(200.0)
+    # within the noise of a measurement a run may seem to be all start-up
     assert scaling.cost_us(made["points"][0] | {"cpu_s": 0.1}, made["start"]) == 0.0
 
 

@@ -179,6 +179,7 @@ def test_what_is_shown(blis):
     assert "headroom in" in out
     command = shlex.split(row(out, "Check"))
     assert "--num-instances" in command
+    assert "--max-num-running-reqs" not in command
     _, checked, _ = blis(*command[1:], "--output", "json")
     shown = json.loads(checked)["cluster"]["ttft_p90_ms"]
     assert f"{shown:.3g} ms" in line or f"{shown:.0f} ms" in line

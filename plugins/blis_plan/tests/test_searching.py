@@ -35,7 +35,7 @@ class TestBracket:
     def test_never(self, make_probe):
         found = searched(make_probe, 0.001)
         assert found.best is None
-        assert [p.rate for p in found.probes] == [1.0, 0.01]
+        assert [p.rate for p in found.probes] == [1.0, 0.5, 0.125, 0.01]
         assert found.beyond.rate == 0.01
 
     def test_always_up_to_the_highest(self, make_probe):

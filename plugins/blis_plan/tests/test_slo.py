@@ -80,7 +80,8 @@ def test_all_of_them_leaves_no_room():
 def test_runs_are_long_enough_for_the_rarest():
     assert wanted_requests(parse_slos(["ttft_mean=1s"])) == 2000
     assert wanted_requests(parse_slos(["ttft_mean=1s,e2e_p99.5=1s"])) == 4000
-    assert wanted_requests(parse_slos(["completed=100%"])) == 20_000
+    assert wanted_requests(parse_slos(["completed=100%"])) == 2000
+    assert wanted_requests(parse_slos(["ttft=1s,attainment=99.9%"])) == 20_000
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,10 @@ def run_command(
             value = getattr(config, spec.name)
             if value != spec.default:
                 words += _words(spec.flag, value, several=spec.kind is ValueKind.TEXTS)
+    defaults = attrs.fields_dict(RunConfig)
     for name, value in deployment.items():
-        words += _words("--" + name.replace("_", "-"), value)
+        if value != defaults[name].default:
+            words += _words("--" + name.replace("_", "-"), value)
     return shlex.join(words + load)
 
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from blis_core.api import Deployment
 
 FULL_CACHE: Final = 0.9
-SAMPLED: Final = 0.03
+SAMPLED: Final = 0.05
 """Deviation of the rate that is worth a remark."""
-BLIND: Final = 0.1
+BLIND: Final = 0.15
 """Overload that may go unnoticed, from which on it is worth a remark."""
 RULES: Final = (
     "every request counts: one that times out, is dropped, rejected or not finished is infinitely"

@@ -190,7 +190,9 @@ def print_text(config: LoadConfig, answer: Answer, specs: Sequence[Any]) -> None
     if answer.best:
         first = answer.best[0]
         if found := answer.fewer(first):
-            rows.append(("Fewer", f"{answer.name(first, found[0])}: {found[1].why}"))
+            number, probe = found
+            rows.append(("Fewer", f"{answer.name(first, number)}: {probe.why}"))
+            rows.append(("Binding", probe.limits))
         if check := _check(config, answer, first, specs):
             rows.append(("Check", check))
     rows.append(("Rule", RULES))

@@ -24,7 +24,7 @@ SPAN: Final = 8.0
 """Mean end-to-end latencies that arrivals go on for, if the number of requests is free: so a
 quarter of the run is two of them."""
 MOST_REQUESTS: Final = 100_000
-MOST_LONGER: Final = 16
+MOST_LONGER: Final = 8
 """Times the number that the SLOs need, at most."""
 FIRST_PART: Final = 4
 """The first run has this part of the requests, if that is at least FEWEST_FIRST."""
@@ -118,15 +118,20 @@ class Probe:
 
     @property
     def achieved(self) -> float:
-        """Completions per second, of the run with the fewest."""
-        return min(run.achieved for run in self.runs)
+        """Requests per second that come through, of the run with the fewest; of a steady load the
+        part of its rate, whatever rate was drawn."""
+        return min(
+            self.rate * (1 - run.backlog)
+            if self.steady and not math.isnan(run.backlog)
+            else run.achieved
+            for run in self.runs
+        )
 
     @property
     def growing(self) -> str:
         """In words, how the queue grows."""
         if self.steady:
-            run = max(self.runs, key=lambda run: run.backlog)
-            return f"only {run.achieved:.4g} of {run.arriving:.4g} requests/s come through"
+            return f"only {self.achieved:.4g} of {self.rate:.4g} requests/s come through"
         return f"latencies grow by {self.growth * 1000:.0f} ms every second"
 
     @property
@@ -138,6 +143,12 @@ class Probe:
     def early(self) -> bool:
         """Whether a short run settled it."""
         return any(run.early for run in self.runs)
+
+    @property
+    def limits(self) -> str:
+        """What limits it, with what the latency model says of it."""
+        remarks = dict.fromkeys(text for run in self.runs for text in run.unstable)
+        return self.binding + (f" ({'; '.join(remarks)})" if remarks else "")
 
     @property
     def why(self) -> str:
@@ -216,9 +227,9 @@ def noisy(slos: Sequence[Slo], requests: int) -> list[str]:
     """A warning for each statistic that so few requests cannot support."""
     found = []
     for slo in slos:
-        beyond = 1 - slo.limit if slo.is_share else 1 - (slo.percentile or 0.0) / 100
-        if slo.metric == "itl" or (slo.percentile is None and not slo.is_share):
+        if slo.metric == "itl" or (slo.percentile is None and not slo.bounds):
             continue
+        beyond = 1 - slo.limit if slo.bounds else 1 - (slo.percentile or 0.0) / 100
         if requests * beyond < FEWEST_BEYOND * 0.999:
             found.append(
                 f"{slo.name} of {requests:,} requests rests on {max(1, round(requests * beyond))}"

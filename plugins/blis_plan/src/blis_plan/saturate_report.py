@@ -69,7 +69,7 @@ def print_text(
     rows = [("Deployment", describe(deployment, config.num_instances))]
     if found.best is not None:
         limits = found.beyond or found.best
-        rows.append(("Binding", limits.binding))
+        rows.append(("Binding", limits.limits))
         rows.append(("Headroom", headrooms(found.best)))
         check = run_command(config, trials, found.best, specs, {})
         if check:
@@ -90,7 +90,7 @@ def _table(trials: Trials, found: Saturation) -> Table:
         mark = "~" if probe.early else ""
         made.add_row(
             f"{probe.rate:.4g}",
-            mark + f"{probe.achieved:.3g}",
+            mark + f"{probe.achieved:.4g}",
             *(mark + slo.shown(v) for slo, v in zip(slos, probe.values, strict=True)),
             percent(probe.headroom),
             verdict(probe),

@@ -1,5 +1,8 @@
 """The highest rate that is carried: a bracket by doubling, then bisection.
 
+Downwards the steps of the bracket become longer, because the answer may be that there is no such
+rate.
+
 The search takes it that what is carried at a rate is carried at every lower one. Close to the limit
 that is true only up to chance; the answer is a rate that was tried and carried, next to one that
 was tried and not.
@@ -63,10 +66,11 @@ def find_highest(
             probe = tried(min(rounded(best.rate * 2), highest))
             best, beyond = (probe, None) if probe.met else (best, probe)
     else:
-        beyond = probe
-        if rate > lowest:
-            probe = tried(lowest)
+        beyond, step = probe, 2.0
+        while best is None and beyond.rate > lowest:
+            probe = tried(max(rounded(beyond.rate / step), lowest))
             best, beyond = (probe, beyond) if probe.met else (None, probe)
+            step *= step
     while best is not None and beyond is not None and len(probes) < MOST_TRIALS:
         middle = rounded(math.sqrt(best.rate * beyond.rate))
         if beyond.rate <= best.rate * (1 + precision) or not best.rate < middle < beyond.rate:

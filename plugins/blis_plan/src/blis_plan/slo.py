@@ -99,8 +99,9 @@ class Slo:
 
     @property
     def wanted_requests(self) -> int:
-        """Requests from which the statistic is more than noise: 20 beyond the percentile."""
-        if self.is_share:
+        """Requests from which the statistic is more than noise: 20 beyond the percentile. Failures
+        come in numbers or not at all, so that ``completed`` needs none."""
+        if self.bounds:
             beyond = 1 - self.limit
         elif self.percentile is None:
             return FEWEST_REQUESTS
