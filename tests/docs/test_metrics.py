@@ -76,7 +76,7 @@ def test_requests(document):
         ("Pools", fields(model.PDMetrics)),
         ("Fleet", fields(model.FleetReport, model.InstanceLife)),
         ("Decisions", fields(TraceSummary)),
-        ("Accuracy", fields(accuracy.Accuracy, accuracy.ValidatedRun)),
+        ("Accuracy", fields(accuracy.Accuracy, accuracy.ValidatedRun, accuracy.StepInterval)),
     ],
 )
 def test_a_section_has_the_figures_of_its_object(section, expected):
