@@ -48,8 +48,10 @@ Watcher = Callable[[int, int], None]
 
 _STRIDE = 256
 """Requests that an instance is given at once when nobody waits for it."""
-_CATCH_UP, _FORGET = 16_384, 131_072
-"""Arrivals after which all instances catch up, and old prompts are forgotten, to save memory."""
+_CATCH_UP = 16_384
+"""Arrivals after which all instances catch up, lest requests pile up before them."""
+_FORGET = 1 << 26
+"""Tokens after which old prompts are forgotten (four bytes each)."""
 
 
 class ClusterOutcome:
@@ -132,7 +134,6 @@ class Cluster:
         the time of the event."""
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._interrupted = False
-        self._forget_at = _FORGET
         self.ended: list[Request] = []
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
@@ -237,7 +238,7 @@ class Cluster:
     def _run_direct(self, arrivals: Arrivals) -> None:
         """As the other loops, without the steps in between that have nothing to decide."""
         instance, model = self.instances[0], self._model
-        closed = self.follow_ups is not None
+        closed, chains = self.follow_ups is not None, self.fleet.chains
         instance.more_to_come = not closed
         advance_at = _STRIDE
         while True:
@@ -248,7 +249,8 @@ class Cluster:
                 if self.ended:
                     continue  # they may have brought arrivals, earlier than this one
                 advance_at = arrivals.taken + _STRIDE
-                self._forget(arrivals)
+                if chains.fresh_tokens >= _FORGET:
+                    self._forget()
             if now == NEVER:
                 instance.more_to_come = False
                 return
@@ -261,19 +263,18 @@ class Cluster:
 
     def _run_open(self, arrivals: Arrivals) -> None:
         self.fleet.lazy = True
-        catch_up_at = _CATCH_UP
+        chains, catch_up_at = self.fleet.chains, _CATCH_UP
         while (now := self._next(arrivals)) < NEVER:
             self._instant(now, arrivals)
             if arrivals.taken >= catch_up_at:
                 catch_up_at = arrivals.taken + _CATCH_UP
                 self.fleet.sync_all(now)
-                self._forget(arrivals)
+            if chains.fresh_tokens >= _FORGET:
+                self._forget()
 
-    def _forget(self, arrivals: Arrivals) -> None:
-        """Now and then, drop what is known of prompts that are nowhere any more."""
-        if arrivals.taken < self._forget_at:
-            return
-        self._forget_at = arrivals.taken + _FORGET
+    def _forget(self) -> None:
+        """Drop what is known of prompts that are nowhere any more."""
+        self.fleet.chains.fresh_tokens = 0
         if not (self.disaggregation or self._gateway or self.agenda.entries or self._watchers):
             self.fleet.forget_prompts()
 
@@ -297,6 +298,7 @@ class Cluster:
         instances = self.instances
         follows = [self._follows(index) for index in range(len(instances))]
         changes = [NEVER] * len(instances)
+        chains = self.fleet.chains
         while True:
             now, change = self._next(arrivals), min(changes, default=NEVER)
             if now <= change:
@@ -320,7 +322,8 @@ class Cluster:
                     for watcher in self._watchers:
                         watcher(index, change)
                 changes[index] = instances[index].next_change()
-                self._forget(arrivals)
+                if chains.fresh_tokens >= _FORGET:
+                    self._forget()
 
     def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:
         tenants, follow_ups, arrivals = self.tenants, self.follow_ups, self.arrivals

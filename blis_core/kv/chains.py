@@ -126,6 +126,8 @@ class ChainTable:
         (multi-turn traffic); while False, decoding can never lengthen anybody's prefix hit."""
         self.listeners: list[Callable[[Segment], None]] = []
         """Called with a segment when it becomes shared, before anybody can look up its keys."""
+        self.fresh_tokens = 0
+        """Tokens that have been kept since the last ``forget``."""
         self._roots: dict[bytes, Segment] = {}
         self._next_key = 0
 
@@ -189,12 +191,14 @@ class ChainTable:
         A sequence that comes again gets other keys. Nobody can tell if its blocks are cached
         nowhere and no request has them. For tables that never end; costs O(blocks known).
         """
+        self.fresh_tokens = 0
         for first in [first for first, at in self._roots.items() if not _kept(at, held)]:
             del self._roots[first]
 
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
         segment = Segment(self, self._next_key, start, blocks, tokens, prompt)
         self._next_key += blocks
+        self.fresh_tokens += len(tokens)
         return segment
 
     def _common(self, segment: Segment, tokens: TokenArray, at: int, total: int) -> int:

@@ -135,3 +135,12 @@ def test_a_longer_queue_never_scores_higher(fleet):
     for scorer in (scorers.QueueDepth, scorers.LoadAware):
         sorted_scores = scorer().score(REQUEST, fleet)[order]
         assert (np.diff(sorted_scores) <= 0).all()
+
+
+@pytest.mark.parametrize("counts", [[3], [2, 2, 2], [0, 5, 1, 5], list(range(60))])
+def test_lists_and_arrays_rate_the_same(counts, monkeypatch):
+    few = scorers.fewest_best(np.array(counts))
+    monkeypatch.setattr(scorers, "_MANY", 1)
+    many = scorers.fewest_best(np.array(counts))
+    monkeypatch.setattr(scorers, "_MANY", 1000)
+    assert few.tolist() == many.tolist() == scorers.fewest_best(np.array(counts)).tolist()

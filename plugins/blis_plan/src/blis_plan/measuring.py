@@ -103,6 +103,11 @@ class Run:
         return not self.growth > MOST_GROWTH + NOISE * self.growth_noise
 
     @property
+    def arriving(self) -> float:
+        """Arrivals per second in that half."""
+        return self.achieved / (1 - self.backlog) if self.backlog < 1 else self.offered
+
+    @property
     def doubtful(self) -> bool:
         """Whether a longer run may say something else of a steady load: if there is a backlog, it
         may be that of a batch which has just become larger."""

@@ -118,20 +118,16 @@ class Probe:
 
     @property
     def achieved(self) -> float:
-        """Requests per second that come through, of the run with the fewest; of a steady load the
-        part of its rate, whatever rate was drawn."""
-        return min(
-            self.rate * (1 - run.backlog)
-            if self.steady and not math.isnan(run.backlog)
-            else run.achieved
-            for run in self.runs
-        )
+        """Completions per second, of the run with the fewest; not more than the rate, even if more
+        requests were drawn."""
+        return min(self.rate, *(run.achieved for run in self.runs))
 
     @property
     def growing(self) -> str:
         """In words, how the queue grows."""
         if self.steady:
-            return f"only {self.achieved:.4g} of {self.rate:.4g} requests/s come through"
+            run = max(self.runs, key=lambda run: run.backlog)
+            return f"only {run.achieved:.4g} of {run.arriving:.4g} requests/s come through"
         return f"latencies grow by {self.growth * 1000:.0f} ms every second"
 
     @property
@@ -171,7 +167,8 @@ class Probe:
                 reasons.append(self.growing)
             elif not self.long_enough:
                 reasons.append("the run is too short to tell")
-        return "; ".join(reasons)
+        after = " (after a quarter of the requests)" if self.early else ""
+        return "; ".join(reasons) + after
 
 
 def try_rate(trials: Trials, base: Mapping[str, Any], rate: float) -> Probe:

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 
+_MANY = 48
+"""Instances from which on arrays are cheaper than lists."""
+
+
 def fewest_best(counts: IntArray) -> FloatArray:
     """1 for the smallest count, 0 for the largest, linear in between; all 1 if they are equal."""
-    values = counts.tolist()  # for the fleets of most users cheaper than two reductions
-    low, high = min(values), max(values)
-    return (high - counts) / (high - low) if high > low else np.ones(len(values))
+    low: int
+    high: int
+    if len(counts) < _MANY:  # cheaper than two reductions
+        values = counts.tolist()
+        low, high = min(values), max(values)
+    else:
+        low, high = counts.min(), counts.max()
+    return (high - counts) / (high - low) if high > low else np.ones(len(counts))
 
 
 class _Load(Scorer):
