@@ -83,7 +83,7 @@ class Process:
 
     def end(self):
         """Exit code, stdout and stderr."""
-        out, err = self.popen.communicate(timeout=120)
+        out, err = self.popen.communicate(timeout=300)
         return self.popen.returncode, out, err
 
 
