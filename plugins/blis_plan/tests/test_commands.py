@@ -10,6 +10,10 @@ import shlex
 import pytest
 
 from blis_core.cli.main import main
+from blis_plan.load import make_load
+from blis_plan.plan_command import PlanConfig
+from blis_plan.plan_search import front, search
+from blis_plan.probing import try_rate
 
 FAST = [
     *("--model", "qwen/qwen3-14b", "--prompt-tokens", "400", "--output-tokens", "20"),
@@ -277,6 +281,8 @@ def test_a_wrong_file(blis, tmp_path, text, problem):
         (["--price", "L40S=1"], "none for H100"),
         (["--prefill-instances", "1", "--decode-instances", "1"], "plan chooses"),
         (["--concurrency", "5"], "--concurrency"),
+        (["--rate", "0"], "--rate"),
+        (["--rate", "nan", "--workload-spec", "any.yaml"], "--rate"),
         (["--plan-file", "missing.yaml"], "missing.yaml"),
     ],
 )
@@ -286,6 +292,56 @@ def test_mistakes_in_plans_are_one_line(blis, arguments, problem):
     assert (code != 0, out) == (True, "")
     assert problem in err
     assert "Traceback" not in err
+
+
+def test_a_plan_needs_a_load(blis):
+    code, out, err = blis(*PLAN[:-2])
+    assert (code, out) == (1, "")
+    assert "--rate: is required" in err
+
+
+def test_simulated_plans_lose_nothing_by_pruning(tmp_path):
+    """All combinations and numbers of instances, tried one by one."""
+    config = PlanConfig(
+        model="qwen/qwen3-14b",
+        slo=("ttft_p90=200ms", "e2e_mean=600ms"),
+        rate=120.0,
+        prompt_tokens=400,
+        output_tokens=20,
+        output_tokens_stdev=5,
+        num_requests=300,
+        seeds=1,
+        tp_="1,2",
+        max_num_running_reqs_="16,256",
+        num_instances_="1-6",
+    )
+    trials = config.trials(make_load(config, tmp_path))
+    made = {}
+
+    def attempts(tries):
+        for group, n in tries:
+            if (group, n) not in made:
+                options = {**group.options, "num_instances": n}
+                made[group, n] = try_rate(trials, options, config.rate)
+        return [made[attempt] for attempt in tries]
+
+    groups = config.groups()
+    found = search(groups, attempts)
+    tried = len(made)
+    attempts([(group, n) for group in groups for n in group.instances])
+    assert tried < len(made) == 24
+    fewest = {}
+    for group in groups:
+        met = [n for n in group.instances if made[group, n].met]
+        assert met == list(range(min(met, default=7), 7))  # more instances carry no less
+        if met:
+            fewest[group] = (group.cost(met[0]), made[group, met[0]].headroom)
+    best = {
+        group
+        for group, (cost, room) in fewest.items()
+        if not any(c <= cost and r >= room and (c, r) != (cost, room) for c, r in fewest.values())
+    }
+    assert {progress.group for progress in front(found)} == best
 
 
 def test_a_fleet_that_changes_is_refused(blis, tmp_path):

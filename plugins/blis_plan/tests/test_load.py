@@ -117,6 +117,20 @@ def test_the_time_that_a_changing_load_covers_stays(load_of):
     assert any("changes with time" in text for text in load.remarks)
 
 
+TALK = "  reasoning: {multi_turn: {max_rounds: 3, think_time_us: 100_000}}\n"
+
+
+def test_sessions_are_scaled_by_their_starts(load_of, make_config):
+    load, run = load_of(FILE + TALK)
+    assert (load.steady, load.closed) == (True, True)
+    assert any("later rounds" in text for text in load.remarks)
+    assert {r.round_index for r in run(8.0)} == {0, 1, 2}
+    load, run = load_of(FILE.replace("num_requests: 40", "horizon: 3_000_000") + TALK)
+    assert load.fixed_requests(8.0, None) == 0
+    assert run(8.0, requests=0 or None)
+    assert any("unfinished at the horizon" in text for text in load.remarks)
+
+
 @pytest.mark.parametrize(
     ("text", "options", "problem"),
     [

@@ -74,6 +74,33 @@ def test_free_runs_are_lengthened_until_they_tell(make_trials, counted):
     assert counted[-1][0] > counted[0][0]
 
 
+@pytest.mark.parametrize(
+    ("changes", "longer"),
+    [
+        ({}, 2000),
+        ({"values": (900.0,)}, 2000),  # not met, whatever its length
+        ({"e2e_mean_s": 25.0}, 4400),  # 100 s are half of what is needed
+        ({"e2e_mean_s": 2500.0}, 16_000),
+        ({"backlog": 0.1}, 4000),  # to see whether it grows
+        ({"backlog": 0.0, "backlog_jitter": 0.01}, 4000),
+        ({"backlog": 0.1, "sent": 1500}, 2000),  # there are no more
+    ],
+)
+def test_how_long_a_run_should_be(make_run, changes, longer):
+    slos = parse_slos(["ttft_mean=200ms"])
+    assert probing._longer(make_run(**{"sent": 2000, **changes}), slos, 2000) == longer
+
+
+def test_doubts_have_an_end(make_run):
+    slos = parse_slos(["ttft_mean=200ms"])
+    doubtful = make_run(sent=10**6, backlog=0.1, span_s=1e6)
+    assert probing._longer(doubtful, slos, 8000) == 16_000
+    assert probing._longer(doubtful, slos, 16_000) == 16_000
+    crowded = make_run(sent=10**6, backlog=0.1, span_s=100.0, e2e_mean_s=12.0)
+    assert probing._longer(crowded, slos, 20_000) == 40_000
+    assert probing._longer(crowded, slos, 100_000) == 100_000
+
+
 def test_a_number_of_requests_that_is_given_is_kept(make_trials, counted):
     config, trials = make_trials(num_requests=50)
     try_rate(trials, config.shared, 2.0)

@@ -60,6 +60,9 @@ class Load(ABC):
     steady: bool = True
     seeded: bool = True
     """Whether another seed makes other requests."""
+    closed: bool = False
+    """Whether requests wait for answers, so that their number is not known beforehand, and fewer of
+    them are not the first ones of more."""
     remarks: tuple[str, ...] = ()
     """What the user should know of it."""
 
@@ -105,7 +108,7 @@ class FlagLoad(Load):
 
     def command(self, rate: float, seed: int | None, requests: int) -> list[str] | None:
         return [
-            *("--rate", f"{rate:g}", "--num-requests", str(requests)),
+            *("--rate", f"{rate:.15g}", "--num-requests", str(requests)),
             *(f"--{name}={value}" for name, value in _seed(seed).items()),
         ]
 
@@ -134,7 +137,6 @@ class FileLoad(Load):
     rate: float
     steady: bool
     closed: bool
-    """Whether requests wait for answers, so that their number is not known beforehand."""
     horizon: int
     """Of options or file; 0 = none."""
     number: int
@@ -349,6 +351,11 @@ def _file(config: LoadConfig, path: str, folder: Path) -> FileLoad:
         remarks.append(
             "the rate is that of sessions and single requests (aggregate_rate); later rounds of"
             " sessions come on top"
+        )
+    if closed and horizon:
+        remarks.append(
+            "what is unfinished at the horizon counts as failed, because sessions go on until then;"
+            " --num-requests instead of a horizon spares that"
         )
     if timed:
         remarks.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -74,6 +75,8 @@ class LoadConfig(RunConfig):
                 f"--arrivals {self.arrivals}: must be constant, poisson, gamma:CV or weibull:CV, as"
                 " in gamma:2"
             )
+        if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
+            raise BlisError(f"--rate: must be finite and greater than 0, got {self.rate:g}")
         if self.arrivals != "constant" and self.workload_spec:
             raise BlisError("--arrivals: excludes --workload-spec; the file says how they arrive")
         super().check()

@@ -105,6 +105,8 @@ class PlanConfig(LoadConfig):
             )
         self.groups(lookup=False)
         super().check()
+        if self.rate is None and not (self.workload_spec or self.trace_header):
+            raise BlisError("--rate: is required; it is the load to be carried")
 
     def groups(self, *, lookup: bool = True) -> list[Group]:
         """The candidates; without ``lookup`` only what the options say is checked."""

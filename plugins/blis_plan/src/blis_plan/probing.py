@@ -25,7 +25,7 @@ SPAN: Final = 8.0
 quarter of the run is two of them."""
 MOST_REQUESTS: Final = 100_000
 MOST_LONGER: Final = 8
-"""Times the number that the SLOs need, at most."""
+"""Times the requests that are enough, as far as doubts about the queue go."""
 FIRST_PART: Final = 4
 """The first run has this part of the requests, if that is at least FEWEST_FIRST."""
 FEWEST_FIRST: Final = 100
@@ -180,15 +180,14 @@ def try_rate(trials: Trials, base: Mapping[str, Any], rate: float) -> Probe:
         seed = _seed(base.get("seed"), number)
         fixed = load.fixed_requests(rate, seed)
         wanted = max(wanted_requests(slos), length) if fixed is None else fixed
-        if number == 0 and load.steady and wanted >= FIRST_PART * FEWEST_FIRST:
+        if number == 0 and load.steady and not load.closed and wanted >= FIRST_PART * FEWEST_FIRST:
             first = _run(trials, base, rate, seed, wanted // FIRST_PART)
             if any(m > slo.borne(wanted) for slo, m in zip(slos, first.misses, strict=True)):
                 runs.append(attrs.evolve(first, early=True))
                 break
         run = _run(trials, base, rate, seed, wanted)
-        most = min(MOST_REQUESTS, MOST_LONGER * wanted)
-        while fixed is None and wanted < most and (factor := _longer(run, slos, wanted)) > 1:
-            wanted = min(most, math.ceil(wanted * factor))
+        while fixed is None and (longer := _longer(run, slos, wanted)) > wanted:
+            wanted = longer
             run = _run(trials, base, rate, seed, wanted)
         length = wanted
         runs.append(run)
@@ -209,15 +208,18 @@ def _run(
     return measure(simulate(config), trials.slos, DEFAULT_SEED if seed is None else seed)
 
 
-def _longer(run: Run, slos: Sequence[Slo], wanted: int) -> float:
-    """The factor by which a run should be longer; 1 if it need not be, or if it would not help."""
+def _longer(run: Run, slos: Sequence[Slo], wanted: int) -> int:
+    """How many requests the run should have; not more than ``wanted`` if more would not help."""
     met = all(slo.met(value) for slo, value in zip(slos, run.values, strict=True))
     if not met or run.sent < wanted or run.span_s <= 0:
-        return 1.0
+        return wanted
     missing = SPAN * run.e2e_mean_s / run.span_s
     if missing > 1:
-        return min(missing * 1.1, 8.0)
-    return 2.0 if run.doubtful else 1.0
+        return min(MOST_REQUESTS, math.ceil(wanted * min(missing * 1.1, 8.0)))
+    enough = max(wanted_requests(slos), math.ceil(wanted * missing))
+    if run.doubtful and wanted < MOST_LONGER * enough:
+        return min(MOST_REQUESTS, 2 * wanted)
+    return wanted
 
 
 def noisy(slos: Sequence[Slo], requests: int) -> list[str]:
