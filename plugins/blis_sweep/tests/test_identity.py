@@ -222,6 +222,7 @@ def test_a_changed_file_is_noticed(folder):
 
 
 def test_absolute_paths(folder):
+    (folder / "defaults.yaml").touch()
     options = {"workload_spec": "w.yaml", "policy_config": "", "rate": 1.0}
     found = with_absolute_paths(options)
     assert found == {
@@ -231,6 +232,10 @@ def test_absolute_paths(folder):
         "defaults_filepath": str(folder / "defaults.yaml"),
     }
     assert with_absolute_paths(found) == found
+
+
+def test_a_defaults_file_that_is_not_there_is_not_named(folder):
+    assert with_absolute_paths({"rate": 1.0}) == {"rate": 1.0}
 
 
 # ----------------------------------------------------------------------------------- the store

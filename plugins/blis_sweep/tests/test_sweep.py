@@ -132,10 +132,16 @@ def test_everything_failed(marked):
         ("scheduler=fcfs,fifo", "point scheduler=fifo: --scheduler: unknown scheduler"),
         ("num-instances=1,0", "point num-instances=0: --num-instances: must be at least 1, got 0"),
         ("latency-option=mode=;mod=a", "point latency-option=mod=a: --latency-option mod: latency"),
-        ("latency-model=marked,mark", "point latency-model=mark: unknown latency model 'mark'"),
+        (
+            "latency-model=marked,mark",
+            "point latency-model=mark: --latency-model: unknown latency model",
+        ),
         ("workload-spec=;w.yaml", "point workload-spec=w.yaml: cannot read workload spec"),
         ("policy-config=;p.yaml", "point policy-config=p.yaml: cannot read policy file p.yaml"),
-        ("workload=distribution,chats", "point workload=chats: unknown workload preset 'chats'"),
+        (
+            "workload=distribution,chats",
+            "point workload=chats: --workload: unknown workload preset",
+        ),
     ],
 )
 def test_a_wrong_point_is_found_before_anything_is_simulated(marked, starts, grid, message):

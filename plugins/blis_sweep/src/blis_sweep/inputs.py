@@ -34,7 +34,10 @@ def with_absolute_paths(options: Options) -> Options:
         name: str(Path(value).absolute()) if name in FILE_OPTIONS and value else value
         for name, value in options.items()
     }
-    return {**found, "defaults_filepath": str(_defaults_file(options))}
+    defaults = _defaults_file(options)
+    if options.get("defaults_filepath") or defaults.exists():  # else the built-in ones are meant
+        found["defaults_filepath"] = str(defaults)
+    return found
 
 
 def _defaults_file(options: Options) -> Path:

@@ -26,7 +26,7 @@ Command = Literal["run", "replay"]
 Options = dict[str, Any]
 """Values by option name; None = as if the option were not given."""
 
-WRITES_A_FILE: Final = ("metrics_path", "results_path", "trace_output")
+WRITES_A_FILE: Final = ("metrics_path", "record", "results_path", "trace_output")
 WITHOUT_MEANING: Final = ("output", "log")
 SEED: Final = "seed"
 
