@@ -134,13 +134,13 @@ def test_everything_failed(marked):
         ("latency-option=mode=;mod=a", "point latency-option=mod=a: --latency-option mod: latency"),
         (
             "latency-model=marked,mark",
-            "point latency-model=mark: --latency-model: unknown latency model",
+            "point latency-model=mark: --latency-model: unknown",
         ),
         ("workload-spec=;w.yaml", "point workload-spec=w.yaml: cannot read workload spec"),
         ("policy-config=;p.yaml", "point policy-config=p.yaml: cannot read policy file p.yaml"),
         (
             "workload=distribution,chats",
-            "point workload=chats: --workload: unknown workload preset",
+            "point workload=chats: --workload: unknown",
         ),
     ],
 )
