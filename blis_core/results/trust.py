@@ -17,6 +17,7 @@ import numpy as np
 
 from blis_core.contracts import MAX_INT64
 from blis_core.records import Record
+from blis_core.semantics import REFERENCE, parse_semantics
 
 if TYPE_CHECKING:
     from blis_core.contracts import IntArray
@@ -232,12 +233,18 @@ class _Run:
         cluster, situation = self.cluster, self.situation
         if cluster.preemption_count < max(1, _SHARE * self.done):
             return
+        config = self.results.config
+        rules = parse_semantics(config.semantics) if config is not None else REFERENCE
+        worse = ""
+        if not (rules.recompute or rules.late_first_token):
+            worse = (
+                " E2E leaves out the wait before a new start: latencies are worse than they look."
+            )
         yield (
             f"kv-cache: too small: {_times(cluster.preemption_count)} a running request lost its KV"
             f" blocks and started anew ({situation.total_blocks:,} blocks of {situation.block_size}"
-            " tokens on each instance). E2E leaves out the wait before a new start, so latencies"
-            " are worse than they look; raise --total-kv-blocks or --gpu-memory-utilization, lower"
-            " --max-num-running-reqs, or add instances"
+            f" tokens on each instance).{worse} Raise --total-kv-blocks or"
+            " --gpu-memory-utilization, lower --max-num-running-reqs, or add instances"
         )
 
     def _saturated(self, early: float, late: float, served_us: float) -> Iterator[str]:

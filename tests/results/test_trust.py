@@ -277,3 +277,14 @@ def test_warnings_are_in_the_results_of_every_run() -> None:
     assert any("1000000 blocks are assumed" in text for text in first.warnings)
     assert any("deprecated" in text for text in first.warnings)
     assert first.warnings == second.warnings
+
+
+@pytest.mark.parametrize(("semantics", "hidden"), [("reference", True), ("vllm", False)])
+def test_whether_the_wait_before_a_new_start_counts_depends_on_the_rules(semantics, hidden):
+    results = simulate(
+        model="qwen/qwen3-14b", rate=50.0, num_requests=150, total_kv_blocks=300,
+        max_model_len=4096, semantics=semantics,
+    )  # fmt: skip
+    (caution,) = [text for text in results.cautions if text.startswith("kv-cache")]
+    assert ("E2E leaves out the wait" in caution) is hidden
+    assert "Raise --total-kv-blocks" in caution
