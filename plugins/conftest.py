@@ -20,6 +20,7 @@ from blis_core.api import (
     PrefillChunk,
 )
 from blis_core.catalog.hardware import bundled_gpus
+from blis_core.cli.main import main
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
 
@@ -136,3 +137,16 @@ class LatencyReference:
 def latency_reference() -> LatencyReference:
     """Reference results, read on first use."""
     return LatencyReference()
+
+
+@pytest.fixture
+def blis(capsys, tmp_path, monkeypatch):
+    """The command line in a folder of its own: arguments -> exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

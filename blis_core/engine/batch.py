@@ -180,8 +180,6 @@ class RunningBatch:
         """Decodes whose last step was ``step``, by rank; they are taken out of the heap only."""
         heap = self._finishing
         done: list[Member] = []
-        if not heap or heap[0][0] > step:
-            return done
         while heap and heap[0][0] <= step:
             finish, _, member = heappop(heap)
             if member.finish == finish:

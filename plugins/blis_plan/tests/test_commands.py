@@ -9,7 +9,6 @@ import shlex
 
 import pytest
 
-from blis_core.cli.main import main
 from blis_plan.load import make_load
 from blis_plan.plan_command import PlanConfig
 from blis_plan.plan_search import front, search
@@ -21,18 +20,6 @@ FAST = [
 ]
 SATURATE = ["saturate", *FAST, "--slo", "ttft_p90=300ms"]
 PLAN = ["plan", *FAST, "--jobs", "1", "--slo", "ttft_p90=300ms,e2e_mean=1s", "--rate", "100"]
-
-
-@pytest.fixture
-def blis(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def row(out, name):

@@ -6,22 +6,8 @@ import json
 
 import pytest
 
-from blis_core.cli.main import main
-
 ENGINE = ["--model", "qwen/qwen3-14b", "--latency-model", "kernels"]
 TRACE = ["--trace-header", "t.yaml", "--trace-data", "t.csv"]
-
-
-@pytest.fixture
-def blis(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -8,23 +8,10 @@ from pathlib import Path
 import pytest
 
 from blis_core.api import BlisError, RunConfig, simulate
-from blis_core.cli.main import main
 from blis_validate.stretching import factors, stretched
 
 RUN = ["--model", "qwen/qwen3-14b", "--rate", "6", "--num-requests", "40"]
 KERNELS = [*RUN, "--latency-model", "kernels"]
-
-
-@pytest.fixture
-def blis(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def itl(*options, profile=""):
