@@ -274,9 +274,12 @@ class Cluster:
 
     def _forget(self) -> None:
         """Drop what is known of prompts that are nowhere any more."""
-        self.fleet.chains.fresh_tokens = 0
-        if not (self.disaggregation or self._gateway or self.agenda.entries or self._watchers):
-            self.fleet.forget_prompts()
+        fleet = self.fleet
+        fleet.chains.fresh_tokens = 0
+        if self.disaggregation or self._gateway or self.agenda.entries or self._watchers:
+            return
+        if fleet.routable is None:  # or requests that were drained may be on their way once more
+            fleet.forget_prompts()
 
     def _run_alone(self, arrivals: Arrivals) -> None:
         """One instance may run on until it brings a new event."""
