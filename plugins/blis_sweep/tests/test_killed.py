@@ -72,7 +72,7 @@ def test_an_interrupt_keeps_what_has_finished(folder, process, starts):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_what_kills_its_worker_twice_has_failed(marked_elsewhere, folder, starts, jobs):
+def test_what_kills_a_worker_of_its_own_has_failed(marked_elsewhere, folder, starts, jobs):
     """The others go on; and the same command tries only what has failed again."""
     command = ["--grid", "latency-option=mode=;mode=kill;mode=a;mode=b;mode=c", "--jobs", jobs]
     command += ["--out", "runs.csv", "--seeds", "2"]
@@ -83,9 +83,10 @@ def test_what_kills_its_worker_twice_has_failed(marked_elsewhere, folder, starts
         ("mode=kill", "failed"): 2,
         **{(f"mode={mode}", "ok"): 2 for mode in ("", "a", "b", "c")},
     }
-    assert "latency-option=mode=kill, seed 42: its worker process was killed twice" in out
+    assert "latency-option=mode=kill, seed 42: its worker process was killed, with no other" in out
     assert "2 failed" in err
-    assert Counter(mode for _, mode in starts())["kill"] == 4
+    # Each alone in the end; before that, one or both of them, as the first takes both workers along.
+    assert Counter(mode for _, mode in starts())["kill"] in (3, 4)
 
     before = len(starts())
     code, again, err = marked_elsewhere(*command)

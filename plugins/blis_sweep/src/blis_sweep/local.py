@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KILLED = (
-    "its worker process was killed twice, the second time one of its own; the system may have run"
-    " out of memory"
+    "its worker process was killed, with no other run in it; the system may have run out of memory"
 )
 
 
@@ -28,8 +27,8 @@ class LocalProcesses:
     """Worker processes that live as long as the sweep, each with one task at a time.
 
     When a process is killed, joblib ends all of them and does not say whose task it was. So the
-    tasks that had been handed out are run again, each in a process of its own: what dies there has
-    killed two workers and counts as failed. The others go on in new workers.
+    tasks that had been handed out, whether they had started or not, are run again, each in a
+    process of its own: what dies there has failed. The others go on in new workers.
     """
 
     def __init__(self, jobs: int) -> None:
