@@ -84,13 +84,10 @@ if TYPE_CHECKING:
     from blis_core.recording.file import read_recording, write_recording
     from blis_core.recording.phases import PARTS, Outcome, Phase
     from blis_core.recording.tables import Recording
-    from blis_core.results import (
-        RequestArrays,
-        RequestList,
-        Results,
-        slo_attainment,
-        slo_attainment_by_class,
-    )
+    from blis_core.results.arrays import RequestArrays
+    from blis_core.results.attainment import slo_attainment, slo_attainment_by_class
+    from blis_core.results.model import Results
+    from blis_core.results.request_list import RequestList
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import check_simulation, simulate
     from blis_core.structuring import structure
@@ -264,9 +261,9 @@ _ELSEWHERE = {
     "Recording": "recording.tables",
     "Register": "hookspecs",
     "ReplayConfig": "config",
-    "RequestArrays": "results",
-    "RequestList": "results",
-    "Results": "results",
+    "RequestArrays": "results.arrays",
+    "RequestList": "results.request_list",
+    "Results": "results.model",
     "RoutingRecord": "cluster.decisions",
     "RoutingSetup": "cluster.routing",
     "RunConfig": "config",
@@ -317,8 +314,8 @@ _ELSEWHERE = {
     "resolve": "deployment",
     "set_log_level": "log",
     "simulate": "run",
-    "slo_attainment": "results",
-    "slo_attainment_by_class": "results",
+    "slo_attainment": "results.attainment",
+    "slo_attainment_by_class": "results.attainment",
     "stream_seed": "rng",
     "structure": "structuring",
     "traffic_of_file": "workload.traffic",

@@ -100,6 +100,9 @@ class KVStore(ABC):
     """Number of steps whose decode tokens are stored; kept by ``advance`` and by the engine."""
     refusals_are_pure: ClassVar[bool] = True
     """False: a refused ``admit`` has effects, so it must be tried at every step."""
+    room_suffices: ClassVar[bool] = False
+    """True: a prompt whose blocks nobody else can hold can be admitted if and only if as many
+    blocks as it has are free, and then it need not be asked."""
     mirrors: ClassVar[bool] = False
     """True: ``mirror`` wants to be called."""
 

@@ -6,7 +6,7 @@ is checked before the first event.
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import attrs
@@ -66,7 +66,7 @@ class Resolver:
         self.config = config
         self._memory = gpu_memory_gib
         path = config.defaults_filepath
-        if path and not Path(path).exists():
+        if path and not os.path.exists(path):
             # the reference does the same without a word
             log.warning(f"--defaults-filepath: there is no {path}; the built-in defaults are used")
         self.defaults: Defaults = load_defaults(path if path is not None else "defaults.yaml")

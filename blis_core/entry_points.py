@@ -8,7 +8,6 @@ directories on ``sys.path`` they are read here; for anything else it is asked af
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -37,7 +36,10 @@ class EntryPoint(NamedTuple):
 
 def normalise(name: str) -> str:
     """A distribution's name in the form in which names are compared."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+    name = name.strip().lower().replace("_", "-").replace(".", "-")
+    while "--" in name:
+        name = name.replace("--", "-")
+    return name
 
 
 def entry_points(group: str) -> list[EntryPoint]:
@@ -102,8 +104,10 @@ def _parse(text: str, group: str) -> list[tuple[str, str]]:
 
 
 def _header(text: str, name: str) -> str:
-    match = re.search(rf"^{name}:[ \t]*(.+?)[ \t\r]*$", text.partition("\n\n")[0], re.MULTILINE)
-    return match[1] if match else ""
+    for line in text.partition("\n\n")[0].split("\n"):
+        if line.startswith(f"{name}:"):
+            return line[len(name) + 1 :].strip(" \t\r")
+    return ""
 
 
 def _read(path: str) -> str:

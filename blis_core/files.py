@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from pathlib import Path
 
 from blis_core.errors import BlisError
 
+AnyPath = str | os.PathLike[str]
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+
+def read_bytes(path: AnyPath) -> bytes:
     """The contents of a file; BlisError if it cannot be read."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as problem:
         raise BlisError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
 
 
-def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
+def atomic_write(path: AnyPath, content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8, line ends as they are) to ``path``, replacing a file there.
 
     The content goes to a temporary file in the same folder, which is then renamed: an interrupted
@@ -28,33 +30,35 @@ def atomic_write(path: str | os.PathLike[str], content: str | bytes) -> None:
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     try:
-        target = Path(path).resolve()
+        target = os.path.realpath(path)
         try:
-            old_mode = target.stat().st_mode
+            old_mode = os.stat(target).st_mode
         except FileNotFoundError:
             _replace(target, data, None)
             return
         if stat.S_ISREG(old_mode):
             _replace(target, data, stat.S_IMODE(old_mode))
         else:
-            target.write_bytes(data)
+            with open(target, "wb") as file:
+                file.write(data)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise BlisError(f"cannot write {os.fspath(path)}: {reason}") from None
 
 
-def _replace(target: Path, data: bytes, mode: int | None) -> None:
+def _replace(target: str, data: bytes, mode: int | None) -> None:
     """Write a neighbour of ``target``, with permissions ``mode`` (None = the usual), and rename."""
     # Random, because simultaneous runs must not meet, and a process that is killed leaves its file
     # to a later one of the same id; "x" refuses to follow a planted link.
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}.tmp")
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
         if mode is not None:
-            temporary.chmod(mode)
-        temporary.replace(target)
+            os.chmod(temporary, mode)
+        os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise

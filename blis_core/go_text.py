@@ -54,6 +54,8 @@ def _without_underscores(text: str) -> str:
 
 def parse_int(text: str) -> int:
     """A 64-bit whole number; the prefixes 0x, 0o (or just 0) and 0b choose the base."""
+    if text.isdecimal() and text.isascii() and text[0] != "0" and len(text) < 19:
+        return int(text)  # as most are
     plain = _without_underscores(text)
     match = re.fullmatch(_WHOLE, plain)
     if match is None:

@@ -10,12 +10,11 @@ would feel the import of attrs.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeGuard
 
 from blis_core import log
 from blis_core.errors import BlisError, UsageError
@@ -98,7 +97,12 @@ KNOWN_SOURCES: Final[Mapping[tuple[Kind, str], str]] = {
 }
 """The first-party distribution that brings a name, so that an error can say what to install."""
 
-_NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+
+def _is_name(text: object) -> TypeGuard[str]:
+    """Lower-case letters and digits in words that are joined by "-" or "_"."""
+    if not isinstance(text, str) or not text.isascii() or text != text.lower():
+        return False
+    return all(word.isalnum() for word in text.replace("_", "-").split("-"))
 
 
 class Origin(NamedTuple):
@@ -159,7 +163,7 @@ def make_extension(
     deprecated: object,
 ) -> Extension:
     """Check what a plugin registers. ValueError says what is wrong with it."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not _is_name(name):
         raise ValueError(
             f"{kind} name {name!r} is not lower-case words joined by '-' or '_' (such as my-scorer)"
         )

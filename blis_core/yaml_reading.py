@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from blis_core import compact_json
 from blis_core.errors import BlisError
 
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
@@ -60,6 +61,10 @@ def load_yaml(text: str | bytes, source: str) -> Any:
     BlisError, naming ``source`` and the line, for a syntax error, a duplicate key, a key that is
     not a scalar, or an empty document.
     """
+    encoded = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    compact = compact_json.load(encoded, Scalar)
+    if compact is not None:
+        return compact
     import yaml
 
     try:
@@ -83,10 +88,9 @@ def load_yaml(text: str | bytes, source: str) -> Any:
 
 def read_yaml(path: str, what: str) -> Any:
     """:func:`load_yaml` of a file; ``what`` says in an error what kind of file it is."""
-    from pathlib import Path
-
     try:
-        text = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            text = file.read()
     except OSError as problem:
         raise BlisError(f"cannot read {what} {path}: {problem.strerror or problem}") from None
     return load_yaml(text, path)

@@ -45,7 +45,7 @@ from blis_core.engine.schedulers import PRIORITY_POLICIES
 from blis_core.option import OptionSpec, ValueKind, options_of
 from blis_core.policies import bundle as policy_bundle
 from blis_core.registry import KINDS, Extension
-from blis_core.results import model
+from blis_core.results import model, parts
 from blis_core.workload import spec as workload_spec
 from blis_core.workload.validation import CATEGORIES, NOT_FOR_TOKENS, SLO_CLASSES
 
@@ -282,7 +282,7 @@ def hooks_page() -> str:
         text += "\n" + _public(name, sys.modules[getattr(testing, name).__module__])
     text += "\n## Parts of the results\n\nWhat the fields of [`Results`](#results) hold.\n"
     for name in _RESULT_PARTS:
-        text += "\n" + _public(name, model)
+        text += "\n" + _public(name, model if hasattr(model, name) else parts)
     return text
 
 

@@ -46,10 +46,10 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     target = tmp_path / "f"
     target.write_text("old")
 
-    def full_disk(self: Path, other: Path) -> Path:
+    def full_disk(old: str, new: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full_disk)
+    monkeypatch.setattr(os, "replace", full_disk)
     with pytest.raises(BlisError, match=r"cannot write .*f: No space left on device"):
         atomic_write(target, "new")
     assert target.read_text() == "old"

@@ -5,15 +5,18 @@ A user's ``defaults.yaml`` replaces the catalogue's figures altogether; nothing 
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from blis_core.catalog.bundled import bundled
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.records import Record
+
+if TYPE_CHECKING:
+    from blis_core.catalog.defaults_file import DefaultsFile
 
 DEFAULT_PATH: Final = "defaults.yaml"
 
@@ -45,40 +48,10 @@ class Preset(Record):
     output_tokens_max: int = 0
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _Coefficients(Record):
-    alpha_coeffs: list[float] = attrs.field(factory=list)
-    beta_coeffs: list[float] = attrs.field(factory=list)
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _Row(_Coefficients):
-    """Blackbox coefficients of one model, GPU, TP and version."""
-
-    id: str = ""
-    gpu: str = attrs.field(default="", metadata={"key": "GPU"})
-    tp: int = attrs.field(default=0, metadata={"key": "tensor_parallelism"})
-    version: str = attrs.field(default="", metadata={"key": "vllm_version"})
-    best_loss: float = 0.0
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _File(Record):
-    """Keys of a defaults file."""
-
-    version: str = ""
-    defaults: dict[str, ModelDefaults] = attrs.field(factory=dict)
-    models: list[_Row] = attrs.field(factory=list)
-    workloads: dict[str, Preset] = attrs.field(factory=dict)
-    trained_physics_coefficients: _Coefficients | None = None
-    crossmodel_defaults: _Coefficients | None = None
-    trained_roofline_defaults: _Coefficients | None = None
-
-
 class Defaults:
     """Defaults by model and by preset name. Made by :func:`load_defaults`."""
 
-    def __init__(self, base: Path, contents: _File | None = None) -> None:
+    def __init__(self, base: str, contents: DefaultsFile | None = None) -> None:
         self.base = base
         """Folder of the defaults file, whether or not the file exists."""
         self.folder = base if contents is not None else None
@@ -89,7 +62,7 @@ class Defaults:
     def sections(self) -> dict[str, Any]:
         """Contents of the user's file by top-level key, numbers and texts resolved, for
         :class:`blis_core.contracts.CoefficientQuery`; empty without such a file."""
-        return {} if self._contents is None else dict(_raw(self._contents))
+        return {} if self._contents is None else self._contents.sections()
 
     def model(self, name: str) -> ModelDefaults | None:
         """Defaults of the model of exactly this (lower-case) name."""
@@ -143,12 +116,12 @@ def load_defaults(path: str = DEFAULT_PATH) -> Defaults:
     values of a wrong kind.
     """
     path = path or DEFAULT_PATH
-    file = Path(path)
-    if not file.exists():
-        return Defaults(file.parent)
-    from blis_core.structuring import read_yaml, structure
+    base = os.path.dirname(path)
+    if not os.path.exists(path):
+        return Defaults(base)
+    from blis_core.catalog.defaults_file import read_defaults
 
-    return Defaults(file.parent, structure(read_yaml(path, "defaults file"), _File, path))
+    return Defaults(base, read_defaults(path))
 
 
 @lru_cache(maxsize=1)
@@ -162,19 +135,3 @@ def _bundled_presets() -> dict[str, Preset]:
                 lengths[f"{side}_tokens_{field}"] = figures[side][field]
         presets[name] = Preset(prefix_tokens=figures["prefix_tokens"], **lengths)
     return presets
-
-
-def _raw(value: Any) -> Any:
-    """attrs instances as dicts with a file's keys; absent sections are left out."""
-    if isinstance(value, list):
-        return [_raw(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _raw(item) for name, item in value.items()}
-    if not attrs.has(type(value)):
-        return value
-    pairs = ((field, getattr(value, field.name)) for field in attrs.fields(type(value)))
-    return {
-        field.metadata.get("key", field.name): _raw(item)
-        for field, item in pairs
-        if item is not None
-    }

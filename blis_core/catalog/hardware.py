@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from blis_core.catalog.bundled import bundled
 from blis_core.contracts import HardwareDescription
 from blis_core.errors import BlisError, did_you_mean
+
+if TYPE_CHECKING:
+    from blis_core.files import AnyPath
 
 FILE_NAME: Final = "hardware_config.json"
 """Looked for beside the defaults file."""
@@ -29,21 +32,19 @@ def bundled_gpus() -> dict[str, HardwareDescription]:
     return {name: HardwareDescription(name=name, **figures) for name, figures in gpus.items()}
 
 
-def load_gpus(path: str = "", *, beside: Path | None = None) -> dict[str, HardwareDescription]:
+def load_gpus(path: str = "", *, beside: AnyPath | None = None) -> dict[str, HardwareDescription]:
     """GPUs by name: of the JSON file ``path``; else of ``hardware_config.json`` in the folder
     ``beside``, if it is there; else the catalogue's. BlisError for a file that cannot be used."""
-    if path:
-        return read_gpus(Path(path))
-    if beside is not None and (beside / FILE_NAME).is_file():
-        return read_gpus(beside / FILE_NAME)
-    return bundled_gpus()
+    if not path and beside is not None and os.path.isfile(os.path.join(beside, FILE_NAME)):
+        path = os.path.join(beside, FILE_NAME)
+    return read_gpus(path) if path else bundled_gpus()
 
 
 def find_gpu(
     name: str,
     path: str = "",
     *,
-    beside: Path | None = None,
+    beside: AnyPath | None = None,
     others: Mapping[str, HardwareDescription] | None = None,
 ) -> HardwareDescription:
     """The GPU called exactly ``name`` (letter case counts); sources as for :func:`load_gpus`.
@@ -60,13 +61,14 @@ def find_gpu(
     return gpus[name]
 
 
-def read_gpus(path: Path) -> dict[str, HardwareDescription]:
+def read_gpus(path: str) -> dict[str, HardwareDescription]:
     """GPUs of a JSON file: name -> object with TFlopsPeak, TFlopsFP8, BwPeakTBs, mfuPrefill,
     mfuDecode, MemoryGiB. Other keys are ignored, missing ones are 0."""
     import json
 
     try:
-        contents = json.loads(path.read_bytes())
+        with open(path, "rb") as file:
+            contents = json.load(file)
     except OSError as problem:
         raise BlisError(
             f"cannot read GPU figures {path}: {problem.strerror or problem}; mend --hardware-config"
@@ -80,7 +82,7 @@ def read_gpus(path: Path) -> dict[str, HardwareDescription]:
     return {name: _gpu(name, figures, path) for name, figures in contents.items()}
 
 
-def _gpu(name: str, figures: Any, path: Path) -> HardwareDescription:
+def _gpu(name: str, figures: Any, path: str) -> HardwareDescription:
     if not isinstance(figures, dict | None):
         raise BlisError(f"GPU figures {path}: {name!r} must be an object, not {figures!r:.40}")
     values = {}

@@ -36,10 +36,6 @@ BYTES_BY_DTYPE: Final = {
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
 """Rope types whose ``max_position_embeddings`` already includes the scaling."""
 
-_BITS_IN_NAME = re.compile(r"(?:^|[.\-_/])w([0-9]+)a[0-9]+(?=$|[.\-_])", re.IGNORECASE)
-_FP8_IN_NAME = re.compile(r"(?:^|[.\-_/])fp8(?=$|[.\-_])", re.IGNORECASE)
-_DECIMAL = re.compile(r"[+-]?[0-9]+", re.ASCII)
-
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class KVParameters(Record):
@@ -142,10 +138,17 @@ def parse_kv_parameters(config: Config) -> KVParameters:
 
 def weight_bytes_from_name(model: str) -> float:
     """Bytes per weight that a model's name announces (``-w4a16``, ``-FP8``), 0 if it does not."""
-    found = _BITS_IN_NAME.search(model)
-    if found and int(found[1]) > 0:
-        return int(found[1]) / 8
-    return 1.0 if _FP8_IN_NAME.search(model) else 0.0
+    # as words between the separators . - _ (and behind the last /)
+    words = model.lower().replace(".", "-").replace("_", "-").split("-")
+    words = [word.rpartition("/")[2] for word in words]
+    for word in words:
+        weights, _, activations = word[1:].partition("a")
+        digits = weights + activations
+        if word[:1] == "w" and weights and activations and digits.isdecimal() and digits.isascii():
+            if int(weights) > 0:
+                return int(weights) / 8
+            break
+    return 1.0 if "fp8" in words else 0.0
 
 
 def describe(config: Config, model: str) -> tuple[ModelDescription, list[str]]:
@@ -246,7 +249,7 @@ def _quantised_bytes(quantization: Any) -> float:
         return 0.0
     bits = quantization.get("bits")
     if isinstance(bits, str):
-        whole = int(bits) if _DECIMAL.fullmatch(bits) else 0
+        whole = int(bits) if re.fullmatch(r"[+-]?[0-9]+", bits) else 0
     else:
         whole = _integer(quantization, "bits")
     if whole > 0:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,8 +15,10 @@ from blis_core.catalog.huggingface import Config, decode_config, is_suitable
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.records import Record
 
+if TYPE_CHECKING:
+    from blis_core.files import AnyPath
+
 HUB_TIMEOUT_S: Final = 30
-_REPO = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
 
 _HF_KEYS: Final = {
     "type": "model_type",
@@ -97,7 +99,7 @@ def short_name(model: str) -> str:
 
 
 def find_config(
-    model: str, *, folder: str = "", beside: Path | None = None, hf_repo: str = ""
+    model: str, *, folder: str = "", beside: AnyPath | None = None, hf_repo: str = ""
 ) -> FoundConfig:
     """The config of ``model`` (any letter case): the first of these that there is.
 
@@ -110,15 +112,15 @@ def find_config(
     """
     model = model.lower()
     if folder:
-        path = Path(folder) / "config.json"
-        return FoundConfig(_read(path, "mend --model-config-folder"), str(path))
+        path = os.path.join(folder, "config.json")
+        return FoundConfig(_read(path, "mend --model-config-folder"), path)
     short = short_name(model)
     if beside is not None:
-        path = beside / "model_configs" / short / "config.json"
-        if path.is_file():
+        path = os.path.join(beside, "model_configs", short, "config.json")
+        if os.path.isfile(path):
             config = _read_suitable(path)
             if config is not None:
-                return FoundConfig(config, str(path))
+                return FoundConfig(config, path)
     config = bundled_config(short)
     if config is not None:
         return FoundConfig(config, f"catalogue ({short})")
@@ -126,16 +128,17 @@ def find_config(
     return FoundConfig(_download(model, repo), f"hub ({repo})")
 
 
-def _read(path: Path, way_out: str) -> Config:
+def _read(path: str, way_out: str) -> Config:
     try:
-        text = path.read_bytes()
+        with open(path, "rb") as file:
+            text = file.read()
     except OSError as problem:
         reason = problem.strerror or problem
         raise BlisError(f"cannot read model config {path}: {reason}; {way_out}") from None
     return decode_config(text, f"model config {path}")
 
 
-def _read_suitable(path: Path) -> Config | None:
+def _read_suitable(path: str) -> Config | None:
     """The config at ``path``, or None and a warning if it cannot be used."""
     try:
         config = _read(path, "remove it")
@@ -156,7 +159,7 @@ def _download(model: str, repo: str) -> Config:
     near = did_you_mean(short_name(model), bundled_names())
     hint = f" ({near.removeprefix('; ')})" if near else ""
     missing = f"no config for model {model!r}: it is not in the catalogue{hint}"
-    if not _REPO.fullmatch(repo):
+    if not re.fullmatch(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+", repo):
         raise BlisError(
             f"{missing}, and {repo!r} is no hub repository (owner/name); give --model-config-folder"
         )
@@ -176,7 +179,7 @@ def _download(model: str, repo: str) -> Config:
             f"{missing}, and fetching huggingface.co/{repo} failed: {reason}; set HF_TOKEN for a "
             "gated model, or give --model-config-folder"
         ) from None
-    config = _read(Path(path), "give --model-config-folder")
+    config = _read(path, "give --model-config-folder")
     if not is_suitable(config):
         raise BlisError(
             f"{missing}, and config.json of huggingface.co/{repo} has no num_hidden_layers or "

@@ -23,15 +23,12 @@ def check_writable(flag: str, path: str) -> None:
     """
     if not path:
         return
-    from pathlib import Path
-
-    target = Path(path)
-    folder = target.parent
-    if target.is_dir():
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
         raise BlisError(f"{flag}: {path} is a folder; name a file")
-    if target.exists() and not target.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         return  # a terminal, a pipe: written to directly
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise BlisError(f"{flag}: folder {folder} does not exist; create it first")
     if not os.access(folder, os.W_OK):
         raise BlisError(f"{flag}: no permission to write in folder {folder}")
@@ -47,12 +44,10 @@ def check_outputs(outputs: Iterable[tuple[str, str]], inputs: Iterable[tuple[str
 
     Both are pairs of a flag and a path, "" if there is none.
     """
-    from pathlib import Path
-
-    read = {Path(path).absolute(): flag for flag, path in inputs if path}
+    read = {os.path.abspath(path): flag for flag, path in inputs if path}
     for flag, path in outputs:
         check_writable(flag, path)
-        source = read.get(Path(path).absolute()) if path else None
+        source = read.get(os.path.abspath(path)) if path else None
         if source is not None:
             raise BlisError(f"{flag}: {path} is the file of {source}; choose another name")
 

@@ -23,26 +23,29 @@ class Arrivals:
         """Everything that was added, in that order."""
         self.taken = 0
         """Number of requests taken so far."""
-
-    @property
-    def time(self) -> int:
+        self.time = self._next.arrival if self._next is not None else NEVER
         """When the next request arrives; NEVER if none is known."""
-        time = self._next.arrival if self._next is not None else NEVER
-        return min(time, self._added[0][0]) if self._added else time
 
     def add(self, request: Request) -> None:
         """A session sends ``request``, which arrives later than everything taken so far."""
-        heapq.heappush(self._added, (request.arrival, len(self.added), request))
+        arrival = request.arrival
+        heapq.heappush(self._added, (arrival, len(self.added), request))
         self.added.append(request)
+        if arrival < self.time:
+            self.time = arrival
 
     def take(self) -> list[Request]:
         """All requests of the next instant: the workload's first, then added ones as created."""
-        time = self.time
+        time, following, added = self.time, self._next, self._added
         group: list[Request] = []
-        while self._next is not None and self._next.arrival == time:
-            group.append(self._next)
-            self._next = next(self._requests, None)
-        while self._added and self._added[0][0] == time:
-            group.append(heapq.heappop(self._added)[2])
+        if following is not None and following.arrival == time:
+            while following is not None and following.arrival == time:
+                group.append(following)
+                following = next(self._requests, None)
+            self._next = following
+        while added and added[0][0] == time:
+            group.append(heapq.heappop(added)[2])
         self.taken += len(group)
+        time = following.arrival if following is not None else NEVER
+        self.time = added[0][0] if added and added[0][0] < time else time
         return group

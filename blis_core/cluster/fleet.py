@@ -279,7 +279,7 @@ class Fleet:
         instances = self.instances
         if members is not None:
             instances = [instances[index] for index in members.tolist()]
-        if not (keys.head or request.assigned) and keys.private:
+        if not (keys.head or request.assigned) and keys.is_private():
             return np.zeros(len(instances), dtype=np.int64)  # none of them had such a prompt before
         if self._delay:
             self._freeze_all()

@@ -237,12 +237,14 @@ class Cluster:
 
     def _run_direct(self, arrivals: Arrivals) -> None:
         """As the other loops, without the steps in between that have nothing to decide."""
-        instance, model = self.instances[0], self._model
+        instance, model, horizon = self.instances[0], self._model, self._horizon
         closed, chains = self.follow_ups is not None, self.fleet.chains
         instance.more_to_come = not closed
         advance_at = _STRIDE
         while True:
-            now = arrivals.time if arrivals.time <= self._horizon else NEVER
+            now = arrivals.time
+            if now > horizon:
+                now = NEVER
             if closed or arrivals.taken >= advance_at:
                 self.ended = []
                 instance.advance(now)

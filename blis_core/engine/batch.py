@@ -18,7 +18,7 @@ from blis_core.contracts import KVSequence, Request
 from blis_core.engine.steplog import StepLog
 from blis_core.kv.chains import Chain
 
-_by_rank = attrgetter("rank")
+by_rank = attrgetter("rank")
 PREFILL, DECODE, PARKED = 0, 1, 2
 
 
@@ -84,18 +84,15 @@ class RunningBatch:
         """No decode has a larger rank."""
         self.version = 0
         """Changes whenever a decode joins or leaves."""
+        self.log = log
+        """``log.steps`` is the number of the next step."""
         self._block_size = block_size
-        self._finishing: list[tuple[int, int, Member]] = []
-        self._log = log
-
-    @property
-    def next_step(self) -> int:
-        """Number of the next step."""
-        return self._log.steps
+        self.finishing: list[tuple[int, int, Member]] = []
+        """A heap: number of a decode's last step, its rank, and itself; also of some who left."""
 
     def begin_decode(self, member: Member, progress: int) -> None:
         """From the next step on the member decodes."""
-        log, rank = self._log, member.rank
+        log, rank = self.log, member.rank
         member.begun = step = log.steps
         member.opened = log.total
         member.offset = offset = step - progress
@@ -103,10 +100,10 @@ class RunningBatch:
         member.phase = DECODE
         member.decoding = True
         # a member that was parked may be in the heap twice, which is harmless: it equals itself
-        heappush(self._finishing, (finish, rank, member))
+        heappush(self.finishing, (finish, rank, member))
         group = self.groups[(offset - member.shift) % self._block_size]
         if group and group[-1].rank > rank:
-            insort(group, member, key=_by_rank)
+            insort(group, member, key=by_rank)
         else:
             group.append(member)
         self.version += 1
@@ -117,7 +114,7 @@ class RunningBatch:
 
     def end_decode(self, member: Member) -> None:
         """Stop decoding before the next step; ``progress`` is set, the range of steps ends."""
-        log, request, offset = self._log, member.request, member.offset
+        log, request, offset = self.log, member.request, member.offset
         step = log.steps
         member.progress = progress = step - offset
         member.finish = -1
@@ -138,7 +135,7 @@ class RunningBatch:
         member.phase = PARKED
         member.decoding = False
         member.stored = member.progress
-        insort(self.parked, member, key=_by_rank)
+        insort(self.parked, member, key=by_rank)
 
     def unpark_all(self) -> None:
         """Let all parked members decode again."""
@@ -154,7 +151,7 @@ class RunningBatch:
 
     def quiet_steps(self) -> int:
         """How many of the next steps neither take nor fill a KV block (less than a block size)."""
-        size, step = self._block_size, self._log.steps
+        size, step = self._block_size, self.log.steps
         quiet = 0
         while quiet < size - 1 and not (
             self.groups[(step + quiet) % size] or self.groups[(step + quiet + 1) % size]
@@ -164,7 +161,7 @@ class RunningBatch:
 
     def next_finish(self) -> int:
         """Number of the step in which the next decode finishes (there must be a decode)."""
-        heap = self._finishing
+        heap = self.finishing
         while heap[0][2].finish != heap[0][0]:
             heappop(heap)
         return heap[0][0]
@@ -178,7 +175,7 @@ class RunningBatch:
 
     def finished(self, step: int) -> list[Member]:
         """Decodes whose last step was ``step``, by rank; they are taken out of the heap only."""
-        heap = self._finishing
+        heap = self.finishing
         done: list[Member] = []
         while heap and heap[0][0] <= step:
             finish, _, member = heappop(heap)

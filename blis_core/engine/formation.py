@@ -68,6 +68,10 @@ class BatchFormation:
         self._refused: Request | None = None  # the last request that found no blocks
         self._refused_room = -1  # free blocks that are certainly too few for it
         self._charged = False  # whether an attempt from outside may lengthen the next step
+        # as attributes of their own, which are found faster than a store's class variables
+        self._pure = store.refusals_are_pure
+        self._countable = store.refusals_are_pure and store.room_suffices
+        self._size = store.block_size
 
     def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
         """Prefill chunks (member, tokens) of running members, and of those admitted now.
@@ -83,12 +87,13 @@ class BatchFormation:
         if batch.prefilling or budget < 0:
             chunks, budget = self._plan()
         admitted: list[tuple[Member, int]] = []
-        preempted = self._allocate(chunks)
-        self.store.clock = batch.next_step + 1
+        step = batch.log.steps
+        preempted = self._allocate(chunks, step)
+        self.store.clock = step + 1
         if preempted:
             members = batch.members
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
-        if waiting.count > waiting.hidden and budget > 0:
+        if budget > 0 and waiting.count > waiting.hidden:
             self._admit_waiting(now, budget, admitted)
         return chunks, admitted
 
@@ -97,33 +102,42 @@ class BatchFormation:
         batch, waiting, store = self.batch, self.waiting, self.store
         members = batch.members
         most = self._limits.max_running - len(self.leaving)
-        pure = store.refusals_are_pure
+        longest = self._limits.max_model_len
+        pure = self._pure
         while len(members) < most and budget > 0 and waiting.count > waiting.hidden:
             request = waiting.head()
             state = request.engine
-            if isinstance(request, TransferredRequest) and not isinstance(state, Suspended):
+            if (
+                type(request) is not Request
+                and isinstance(request, TransferredRequest)
+                and not isinstance(state, Suspended)
+            ):
                 if not self._admit_transferred(request, now, admitted):
                     self._refused = request
                     return
                 budget -= 1
                 continue
-            if self._cannot_fit(request, budget):
-                self._refuse(request, store.free_blocks)
+            fits = self._fits(request, budget)
+            if fits is False:
+                self._refuse(request, store.total_blocks - store.used_blocks)
                 return
-            keys, hit, tokens = self.next_chunk(request, budget)
-            if pure and not store.can_admit(hit, tokens):
+            keys, hit, cached, tokens = self.next_chunk(request, budget)
+            if pure and not fits and not store.can_admit(hit, tokens):
                 self._refuse(request)
                 return
-            self._rank += 1
-            member = Member(request, keys, self._rank, self.target(request))
-            if isinstance(state, Suspended):
+            self._rank = rank = self._rank + 1
+            target = request.prompt_len + (request.output_len or 1) - 1
+            if 0 < longest <= target:
+                target = longest - 1
+            member = Member(request, keys, rank, target)
+            if state is not None:  # suspended
                 state.restore(member)
             if pure:
                 store.claim(member, hit, tokens)
             elif not store.admit(member, hit, tokens):
                 self._refuse(request)
                 return
-            member.progress = len(hit) * store.block_size
+            member.progress = cached
             budget -= tokens
             self._join(member, now)
             batch.prefilling.append(member)
@@ -204,26 +218,27 @@ class BatchFormation:
             return LONGEST_RUN, True  # nobody can be admitted, whoever is next
         if not waiting.count:
             return LONGEST_RUN, False
-        if waiting.hidden:
-            return 0, False
-        if not store.refusals_are_pure:
+        if waiting.hidden or not self._pure:
             return 0, False
         request = waiting.head()
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
         room = store.total_blocks - store.used_blocks
-        if room <= self._refused_room and request.keys is not None and request.keys.private:
+        if room <= self._refused_room and request.keys is not None and request.keys.is_private():
             return LONGEST_RUN, waiting.fixed_head
         if isinstance(request, TransferredRequest) and not isinstance(request.engine, Suspended):
             # it needs one block, and there was none
             return (0, False) if room else (LONGEST_RUN, waiting.fixed_head)
-        if self._cannot_fit(request, limits.max_tokens - batch.decodes):
+        fits = self._fits(request, limits.max_tokens - batch.decodes)
+        if fits:
+            return 0, False
+        if fits is False:
             self._refused_room = room
             return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
-        _, hit, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
+        _, hit, cached, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
             return 0, False
-        clipped = len(hit) * store.block_size + tokens < prefill_length(request)
+        clipped = cached + tokens < prefill_length(request)
         if self._chains.output_shared or (hit and clipped):
             # what the head needs may change with any block taken or filled
             return batch.quiet_steps(), waiting.fixed_head
@@ -263,42 +278,47 @@ class BatchFormation:
                 budget -= tokens
         return chunks, budget
 
-    def next_chunk(self, request: Request, budget: int) -> tuple[Chain, Any, int]:
-        """Block keys, prefix hit and number of prompt tokens of a request to be admitted."""
-        store = self.store
-        size = store.block_size
+    def next_chunk(self, request: Request, budget: int) -> tuple[Chain, Any, int, int]:
+        """Block keys, prefix hit, its tokens, and number of prompt tokens of a request to be
+        admitted."""
+        size = self._size
         keys = request.keys
         if keys is None:
             keys = self._chains.keys(request)
         length = reusable = request.prompt_len
-        if isinstance(request.engine, Suspended):
+        if request.engine is not None:  # suspended
             length = request.engine.length
             reusable = length - (length > request.prompt_len)
-        if self._semantics.compute_last_token and reusable == length > 0:
+        if reusable == length > 0 and self._semantics.compute_last_token:
             reusable -= 1
-        hit = store.match(keys, reusable // size)
-        tokens = length - len(hit) * size
+        hit = self.store.match(keys, reusable // size)
+        cached = len(hit) * size
+        tokens = length - cached
         long_prefill = self._limits.long_prefill
         if 0 < long_prefill < tokens:
             tokens = long_prefill
-        return keys, hit, min(tokens, budget)
+        return keys, hit, cached, min(tokens, budget)
 
-    def _cannot_fit(self, request: Request, budget: int) -> bool:
-        """Whether too few blocks are free for ``request``, told without looking at the cache.
+    def _fits(self, request: Request, budget: int) -> bool | None:
+        """Whether ``request`` can be admitted, told without looking at the cache; None = unknown.
 
         Blocks of a private prompt that are cached are free ones, so that it takes as many free
-        blocks with them as without. False means nothing.
+        blocks with them as without.
         """
+        if self._limits.long_prefill or not self._countable:
+            return None
         keys = request.keys
-        if keys is None or keys.head or not keys.private or self._limits.long_prefill:
-            return False
+        if keys is None:
+            keys = self._chains.keys(request)
+        own = keys.own
+        if keys.head or (own is not None and own.shared):
+            return None
+        state = request.engine
+        prompt = request.prompt_len if state is None else state.length
+        if prompt > budget:
+            return None
         store = self.store
-        prompt = prefill_length(request)
-        return (
-            -(-prompt // store.block_size) > store.total_blocks - store.used_blocks
-            and prompt <= budget
-            and store.refusals_are_pure
-        )
+        return -(-prompt // self._size) <= store.total_blocks - store.used_blocks
 
     def target(self, request: Request) -> int:
         """Progress at which a request is done: all output but its last token, or the cap."""
@@ -308,22 +328,22 @@ class BatchFormation:
 
     # ------------------------------------------------------------------- memory of a step
 
-    def _allocate(self, chunks: list[tuple[Member, int]]) -> bool:
+    def _allocate(self, chunks: list[tuple[Member, int]], step: int) -> bool:
         """KV blocks for the running members, in batch order; True if somebody was preempted."""
         batch, store = self.batch, self.store
-        step = batch.next_step
-        size = store.block_size
+        size = self._size
         need = len(batch.groups[step % size])
+        room = store.total_blocks - store.used_blocks
         if not chunks:
-            if need <= store.free_blocks:
+            if need <= room:
                 if batch.decodes:
                     store.advance(batch.groups, step, 1)
                 return False
-        elif chunks[0][0].rank > batch.last_rank and store.refusals_are_pure:
+        elif chunks[0][0].rank > batch.last_rank and self._pure:
             fresh = need + sum(
                 -(-(m.progress + n) // size) + (-m.progress // size) for m, n in chunks
             )
-            if fresh <= store.free_blocks:
+            if fresh <= room:
                 if batch.decodes:
                     store.advance(batch.groups, step, 1)
                 for member, tokens in chunks:
@@ -334,7 +354,7 @@ class BatchFormation:
     def _allocate_in_order(self, chunks: list[tuple[Member, int]], step: int) -> bool:
         """One member after the other, preempting from the tail of the batch when blocks run out."""
         batch, store = self.batch, self.store
-        size = store.block_size
+        size = self._size
         members = batch.members
         taking = batch.groups[step % size]
         if not chunks and store.counts_only:
@@ -362,10 +382,12 @@ class BatchFormation:
         store = self.store
         preempted = False
         while taking:
-            count = min(len(taking), store.free_blocks)
-            if count:
-                store.take_counted(count)
-                del taking[:count]
+            room = store.total_blocks - store.used_blocks
+            if room:
+                if room > len(taking):
+                    room = len(taking)
+                store.take_counted(room)
+                del taking[:room]
                 continue
             preempted = True
             last = self._preempt_last()

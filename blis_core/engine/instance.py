@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from heapq import heappush
 from typing import TYPE_CHECKING
 
 from blis_core.contracts import (
@@ -16,7 +17,6 @@ from blis_core.contracts import (
     MAX_INT64,
     RUNNING,
     TIMED_OUT,
-    BatchShape,
     KVStore,
     LatencyModel,
     PrefillChunk,
@@ -24,11 +24,11 @@ from blis_core.contracts import (
     Scheduler,
     TransferredRequest,
 )
-from blis_core.engine.batch import DECODE, Member, RunningBatch
+from blis_core.engine.batch import DECODE, Member, RunningBatch, by_rank
 from blis_core.engine.formation import BatchFormation, Limits
 from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.plan import NEVER as NEVER
-from blis_core.engine.plan import Plan
+from blis_core.engine.plan import Plan, batch_shape, prefill_chunk
 from blis_core.engine.runs import DecodeRuns
 from blis_core.engine.stall import StallGuard
 from blis_core.engine.steplog import StepLog
@@ -48,6 +48,28 @@ class Instance(DecodeRuns):
     ``on_done(request, tick)`` is called once for each request that completes, times out or is
     dropped; a dropped request is still in state QUEUED.
     """
+
+    __slots__ = (
+        "_arrived",
+        "_chains",
+        "_completion_time",
+        "_dropped",
+        "_first_token_delay",
+        "_guard",
+        "_horizon",
+        "_lag",
+        "_limits",
+        "_paused",
+        "_queueing_time",
+        "_semantics",
+        "_sequence",
+        "_transfers",
+        "ended_at",
+        "finished",
+        "more_to_come",
+        "name",
+        "on_done",
+    )
 
     def __init__(
         self,
@@ -85,6 +107,7 @@ class Instance(DecodeRuns):
         """Whether requests will be injected whatever happens here."""
         self.latency = latency
         self._step_time = latency.step_time
+        self._queueing_time = latency.queueing_time
         self._output_time = latency.output_token_time()
         self._completion_time = latency.completion_time()
         self._first_token_delay = latency.first_token_delay
@@ -107,6 +130,8 @@ class Instance(DecodeRuns):
         self._semantics = semantics
         self._lag = semantics.schedule_lag
         self._transfers = type(store).consume_transfer_us is not KVStore.consume_transfer_us
+        self._mirrors = store.mirrors
+        self._watched = False  # whether ``_complete`` is called even if nobody is done
         self._entering: list[tuple[int, int, Request]] = []
         self._timeouts: list[tuple[int, int, Request]] = []
         self._sequence = 0
@@ -140,11 +165,12 @@ class Instance(DecodeRuns):
         """The request arrives here at ``time`` (not before its own arrival)."""
         request.assigned = self.name
         self._sequence += 1
-        enters = time + self.latency.queueing_time(request.prompt_len)
-        heapq.heappush(self._entering, (enters, self._sequence, request))
+        enters = time + self._queueing_time(request.prompt_len)
+        heappush(self._entering, (enters, self._sequence, request))
         self.metrics.requests.append(request)
         self._arrived = time
-        self._touch(time)
+        if self._clock < time <= self._horizon:
+            self._clock = time
 
     def reserve(self, request: Request) -> bool:
         """Whether there was room for the prompt of ``request``, which was prefilled elsewhere.
@@ -274,6 +300,7 @@ class Instance(DecodeRuns):
         metrics, batch = self.metrics, self.batch
         metrics.still_queued = self.waiting.count
         metrics.still_running = len(batch.members)
+        metrics.queue_samples = self.log.steps
         metrics.sim_ended = self.clock
         metrics.cache_hit_rate = self.store.hit_rate()
         metrics.thrashing_rate = self.store.thrashing_rate()
@@ -290,7 +317,8 @@ class Instance(DecodeRuns):
             self._clock = time
 
     def _enqueue(self, request: Request, now: int) -> None:
-        self._touch(now)
+        if self._clock < now <= self._horizon:
+            self._clock = now
         metrics = self.metrics
         prompt, budget, longest = request.prompt_len, request.max_output, self._limits.max_model_len
         self._guard.reset()
@@ -385,14 +413,13 @@ class Instance(DecodeRuns):
             self._guard.nobody_runs(self.log.steps, waiting.count, store)
         decodes = batch.decodes
         joining = self._joining(chunks, admitted) if chunks or admitted else ()
-        duration = self._step_time(BatchShape(joining, decodes, batch.context))
+        duration = self._step_time(batch_shape((joining, decodes, batch.context)))
         if self._transfers:
             duration += store.consume_transfer_us()
         if duration < 1:
             duration = 1
         metrics = self.metrics
         metrics.queue_sum += waiting.count
-        metrics.queue_samples += 1
         if store.used_blocks > metrics.peak_used_blocks:
             metrics.peak_used_blocks = store.used_blocks
         token_time = duration + self._output_time
@@ -400,8 +427,9 @@ class Instance(DecodeRuns):
         done: list[Member] = []
         if decodes:
             batch.context += decodes
-            done = batch.finished(self.log.steps - 1)
-        for member, tokens in chunks + admitted:
+            if batch.finishing[0][0] < self.log.steps:
+                done = batch.finished(self.log.steps - 1)
+        for member, tokens in chunks + admitted if chunks else admitted:
             member.progress += tokens
             if member.progress < member.prompt_len:
                 continue
@@ -419,21 +447,26 @@ class Instance(DecodeRuns):
                 batch.begin_decode(member, member.prompt_len)
             else:
                 done.append(member)
-        if store.mirrors:
+        if self._mirrors:
             store.mirror(batch.members.values(), 1)
-        self._complete(done, now, duration)
+        if done or self._watched:
+            self._complete(done, now, duration)
+        else:
+            self._next_step = now + duration if batch.members or waiting.count else NEVER
 
     def _joining(
         self, chunks: list[tuple[Member, int]], admitted: list[tuple[Member, int]]
     ) -> tuple[PrefillChunk, ...]:
         """Prefill chunks of a step as the latency model sees them."""
-        prefills = [PrefillChunk(m.progress, n, m.prompt_len) for m, n in chunks]
+        prefills = []
+        for member, tokens in chunks:
+            prefills.append(prefill_chunk((member.progress, tokens, member.prompt_len)))
         for member, tokens in admitted:
             if tokens:
                 # in its first step a request counts as having no context, cached prefix or not:
                 # the reference sets its progress only when the step has been executed
                 context = member.progress if self._semantics.cached_context else 0
-                prefills.append(PrefillChunk(context, tokens, member.prompt_len))
+                prefills.append(prefill_chunk((context, tokens, member.prompt_len)))
         return tuple(prefills)
 
     def _bridge(self, member: Member, now: int) -> None:
@@ -463,13 +496,14 @@ class Instance(DecodeRuns):
         batch = self.batch
         if done:
             if len(done) > 1:
-                done.sort(key=lambda m: m.rank)
+                done.sort(key=by_rank)
             self._guard.reset()
             for member in done:
                 self._finish_request(member, now, end)
             if not batch.members:
                 self._formation.let_go()
-            self._touch(end)
+            if self._clock < end <= self._horizon:
+                self._clock = end
         self._next_step = end if batch.members or self.waiting.count else NEVER
 
     def _finish_request(self, member: Member, now: int, end: int) -> None:
@@ -498,9 +532,12 @@ class Instance(DecodeRuns):
         generated = position - request.prompt_len
         metrics.output_tokens += generated + 1 if generated < output else generated
         # without a first token of its own the request was prefilled elsewhere
-        request.e2e = max(request.ttft, 0) + max(0, request.itl_sum - request.first_token_delay)
-        if output > 0:
-            request.e2e += self._completion_time
+        e2e = request.itl_sum - request.first_token_delay
+        if e2e < 0:
+            e2e = 0
+        if request.ttft > 0:
+            e2e += request.ttft
+        request.e2e = e2e + self._completion_time if output > 0 else e2e
         self._done(request, now, end)
         request.tokens = request.keys = request.output_keys = None
 
@@ -512,5 +549,9 @@ class Instance(DecodeRuns):
         else:
             self.store.release(member)
         request = member.request
-        if isinstance(request, TransferredRequest) and request.itl_count:
+        if (
+            type(request) is not Request
+            and isinstance(request, TransferredRequest)
+            and request.itl_count
+        ):
             request.first_decode_us = self.log.value(self.batch.first_decode(member))

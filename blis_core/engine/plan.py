@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from blis_core.contracts import MAX_INT64, BatchShape, LatencyModel
+from blis_core.contracts import MAX_INT64, BatchShape, LatencyModel, PrefillChunk
 
 if TYPE_CHECKING:
     Times = array[int]
 """Integers that cost nothing to slice and to append to others."""
 
 NEVER = MAX_INT64 + 1  # after every time that can occur
-_ONE_BY_ONE = 6  # fewer steps are cheaper one by one than as an array
+FEW = 6  # fewer steps are cheaper one by one than as an array
+
+batch_shape: Callable[[tuple[Any, int, int]], BatchShape] = partial(tuple.__new__, BatchShape)
+"""A BatchShape of a tuple; quicker than the class, which is called in Python."""
+prefill_chunk: Callable[[tuple[int, int, int]], PrefillChunk] = partial(tuple.__new__, PrefillChunk)
+"""The same for a PrefillChunk."""
 
 
 class Plan(NamedTuple):
@@ -36,6 +43,9 @@ class Plan(NamedTuple):
         return -1
 
 
+_plan: Callable[[tuple[int, int, Times, Times]], Plan] = partial(tuple.__new__, Plan)
+
+
 def make_plan(
     latency: LatencyModel,
     overhead: int,
@@ -51,14 +61,14 @@ def make_plan(
 
     ``context`` is the sum of their contexts, ``overhead`` what a token takes beyond its step (us).
     """
-    if steps < _ONE_BY_ONE:
+    if steps < FEW:
         step_time = latency.step_time
         few = [
-            max(1, step_time(BatchShape((), decodes, total)))
+            time if (time := step_time(batch_shape(((), decodes, total)))) > 0 else 1
             for total in range(context, context + decodes * steps, decodes)
         ]
         starts = array("q", accumulate(few, initial=now))
-        return Plan(version, first, starts, array("q", [t + overhead for t in few]))
+        return _plan((version, first, starts, array("q", [t + overhead for t in few])))
     times = latency.decode_times(decodes, context, steps)
     ends = times.cumsum()
     ends += now
@@ -66,4 +76,4 @@ def make_plan(
     starts.frombytes(ends.tobytes())
     token_times = array("q")
     token_times.frombytes((times + overhead if overhead else times).tobytes())
-    return Plan(version, first, starts, token_times)
+    return _plan((version, first, starts, token_times))

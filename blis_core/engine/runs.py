@@ -10,11 +10,13 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from blis_core.contracts import COMPLETED, BatchShape
-from blis_core.engine.plan import NEVER, Plan, make_plan
+from blis_core.contracts import COMPLETED
+from blis_core.engine.plan import FEW, NEVER, Plan, batch_shape, make_plan
 
 if TYPE_CHECKING:
-    from blis_core.contracts import KVStore, LatencyModel, Request
+    from collections.abc import Callable
+
+    from blis_core.contracts import BatchShape, KVStore, LatencyModel, Request
     from blis_core.engine.batch import Member, RunningBatch
     from blis_core.engine.formation import BatchFormation
     from blis_core.engine.metrics import InstanceMetrics
@@ -26,6 +28,27 @@ if TYPE_CHECKING:
 class DecodeRuns(ABC):
     """State and methods are those of :class:`~blis_core.engine.instance.Instance`."""
 
+    __slots__ = (
+        "_clock",
+        "_entering",
+        "_fast_forward",
+        "_formation",
+        "_last_duration",
+        "_mirrors",
+        "_next_step",
+        "_output_time",
+        "_plan",
+        "_step_time",
+        "_timeouts",
+        "_watched",
+        "batch",
+        "latency",
+        "log",
+        "metrics",
+        "store",
+        "waiting",
+    )
+
     latency: LatencyModel
     store: KVStore
     batch: RunningBatch
@@ -36,6 +59,9 @@ class DecodeRuns(ABC):
     _entering: list[tuple[int, int, Request]]
     _timeouts: list[tuple[int, int, Request]]
     _clock: int
+    _mirrors: bool
+    _watched: bool
+    _step_time: Callable[[BatchShape], int]
     _next_step: int
     _last_duration: int
     _output_time: int
@@ -159,8 +185,10 @@ class DecodeRuns(ABC):
         if not steps:
             return False
         plan = self._plan
-        if steps == 1 and (plan is None or plan.version != batch.version):
-            self._run_one(now, finishes=to_finish == 1)
+        if steps < FEW and (plan is None or plan.version != batch.version):
+            if entering and entering[0][0] <= last_start:
+                last_start = entering[0][0] - 1
+            self._run_few(now, steps, last_start, to_finish)
             return True
         plan, k = self._planned(now, steps)
         starts = plan.starts
@@ -182,36 +210,55 @@ class DecodeRuns(ABC):
         metrics.queue_sum += waited * steps
         for time in joined:
             metrics.queue_sum += k + steps - bisect_left(starts, time, k + 1, k + steps)
-        metrics.queue_samples += steps
         store.advance(batch.groups, first, steps)
-        if store.mirrors:
+        if self._mirrors:
             store.mirror(batch.members.values(), steps)
         if store.used_blocks > metrics.peak_used_blocks:
             metrics.peak_used_blocks = store.used_blocks
         if start > self._clock:  # and not beyond the horizon
             self._clock = start
-        done = batch.finished(log.steps - 1) if steps == to_finish else []
-        self._complete(done, start, duration)
+        if steps == to_finish or self._watched:
+            self._complete(batch.finished(log.steps - 1), start, duration)
+        else:
+            self._next_step = after
         return True
 
-    def _run_one(self, now: int, *, finishes: bool) -> None:
-        """Execute a single decode step, for which a plan is not worth its while."""
+    def _run_few(self, now: int, steps: int, last_start: int, to_finish: int) -> None:
+        """Execute decode steps for which a plan is not worth its while.
+
+        At most ``steps``, and those that start by ``last_start``, as the first does.
+        """
         batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
-        first, decodes = log.steps, batch.decodes
-        duration = self.latency.step_time(BatchShape((), decodes, batch.context))
-        if duration < 1:
-            duration = 1
+        first, decodes, context = log.steps, batch.decodes, batch.context
+        step_time, overhead = self._step_time, self._output_time
+        times: list[int] = []
+        duration, start, after = 1, now, now
+        for _ in range(steps):
+            duration = step_time(batch_shape(((), decodes, context)))
+            if duration < 1:
+                duration = 1
+            times.append(duration + overhead)
+            context += decodes
+            start = after
+            after += duration
+            if after > last_start:
+                break
+        steps = len(times)
         self._last_duration = duration
-        log.add(duration + self._output_time)
-        batch.context += decodes
-        metrics.queue_sum += self.waiting.count
-        metrics.queue_samples += 1
-        store.advance(batch.groups, first, 1)
-        if store.mirrors:
-            store.mirror(batch.members.values(), 1)
+        log.add_many(times, after - now + steps * overhead)
+        batch.context = context
+        metrics.queue_sum += self.waiting.count * steps
+        store.advance(batch.groups, first, steps)
+        if self._mirrors:
+            store.mirror(batch.members.values(), steps)
         if store.used_blocks > metrics.peak_used_blocks:
             metrics.peak_used_blocks = store.used_blocks
-        self._complete(batch.finished(first) if finishes else [], now, duration)
+        if start > self._clock:  # and not beyond the horizon
+            self._clock = start
+        if steps == to_finish or self._watched:
+            self._complete(batch.finished(log.steps - 1), start, duration)
+        else:
+            self._next_step = after
 
     def _absorb(self, starts: Times, k: int, steps: int) -> tuple[int, list[int]]:
         """Take in the requests that reach the queue during a run which they cannot influence.

@@ -34,7 +34,7 @@ class StepLog:
         self.steps += 1
         self.total += value
 
-    def add_many(self, values: array[int], total: int) -> None:
+    def add_many(self, values: array[int] | list[int], total: int) -> None:
         """Log consecutive steps; ``total`` is the sum of ``values``."""
         self._values.extend(values)
         self.steps += len(values)

@@ -48,10 +48,11 @@ class WaitQueue(Protocol):
 class FcfsQueue:
     """Arrival order; preempted requests in front."""
 
-    fixed_head = True
-    hidden = 0
+    __slots__ = ("_entries", "count", "fixed_head", "hidden")
 
     def __init__(self) -> None:
+        self.fixed_head = True
+        self.hidden = 0
         self.count = 0
         self._entries: deque[Request] = deque()
 
@@ -88,10 +89,11 @@ class FcfsQueue:
 class KeyedQueue:
     """Order by the scheduler's key."""
 
-    fixed_head = False
-    hidden = 0
+    __slots__ = ("_entries", "_joined", "_key", "count", "fixed_head", "hidden")
 
     def __init__(self, scheduler: Scheduler) -> None:
+        self.fixed_head = False
+        self.hidden = 0
         self.count = 0
         self._key = scheduler.key
         self._entries: list[tuple[Any, int, Request]] = []

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Segment:
     """The stretch of a sequence that no earlier sequence had: keys ``base..base+blocks-1``."""
 
-    __slots__ = ("_table", "base", "blocks", "children", "own_prompt_blocks", "shared", "start",
-                 "tokens")  # fmt: skip
+    __slots__ = ("_table", "base", "blocks", "branch", "children", "own_prompt_blocks", "shared",
+                 "start", "tokens")  # fmt: skip
 
     def __init__(
         self, table: ChainTable, base: int, start: int, blocks: int, tokens: TokenArray, prompt: int
@@ -38,6 +38,8 @@ class Segment:
         self.own_prompt_blocks = prompt
         # continuations that branch off behind k blocks of this segment: (k, bytes of next block)
         self.children: dict[tuple[int, bytes], Segment] | None = None
+        self.branch = 0
+        """Behind how many blocks the latest of these left."""
         self._table = table
 
     def share(self) -> None:
@@ -77,8 +79,7 @@ class Chain(Sequence[int]):
         self.exposed = len(head) > prompt_blocks
         """Whether blocks that this sequence generates are among ``head``."""
 
-    @property
-    def private(self) -> bool:
+    def is_private(self) -> bool:
         """Whether nobody else can hold the blocks behind ``head``."""
         own = self.own
         return not (self.exposed or (own is not None and own.shared))
@@ -205,12 +206,21 @@ class ChainTable:
         """How many blocks of the segment equal those of ``tokens`` from block ``at`` on."""
         size = self.block_size
         count = min(segment.blocks, total - at)
-        mine = tokens[at * size : (at + count) * size]
-        theirs = segment.tokens[segment.start * size : (segment.start + count) * size]
-        if mine.tobytes() == theirs.tobytes():  # the usual case, and the cheapest comparison
+        first, start = at * size, segment.start * size
+        known, branch = segment.tokens, segment.branch * size
+        # as the last one, or all of it: the usual cases, and the cheapest comparisons
+        if (
+            0 < branch < count * size
+            and tokens[first + branch + size - 1] != known[start + branch + size - 1]
+            and tokens[first : first + branch].tobytes() == known[start : start + branch].tobytes()
+        ):
+            return segment.branch
+        mine, theirs = tokens[first : first + count * size], known[start : start + count * size]
+        if mine.tobytes() == theirs.tobytes():
             return count
         differs = mine != theirs
-        return int(differs.argmax()) // size
+        segment.branch = common = int(differs.argmax()) // size
+        return common
 
 
 def _kept(segment: Segment, held: Container[int]) -> bool:

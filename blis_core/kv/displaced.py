@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import numpy as np
@@ -44,6 +44,7 @@ class DisplacedKVStore(PagedKVStore):
     All their blocks are tracked.
     """
 
+    room_suffices: ClassVar[bool] = False
     _displaced = 0
     """Running sequences that are displaced."""
 

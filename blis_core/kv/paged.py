@@ -12,9 +12,11 @@ thousand. When a tail stops being private its blocks are given ids, as they stan
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from typing import cast
+from itertools import repeat
+from operator import sub
+from typing import ClassVar, cast
 
 from blis_core.contracts import KVSequence, KVSetup, KVStore
 from blis_core.errors import BlisError
@@ -51,6 +53,7 @@ class Hit:
 
 
 _MISS = Hit([], 0)
+_ONES = repeat(1)
 
 
 def _leading(index: dict[int, int], keys: Iterable[int]) -> list[int]:
@@ -60,17 +63,10 @@ def _leading(index: dict[int, int], keys: Iterable[int]) -> list[int]:
     return cast("list[int]", blocks)
 
 
-def _count_up(counts: dict[int, int], blocks: Iterable[int]) -> None:
-    """Add 1 to the count of each of these different blocks; a missing count is 0."""
-    if counts.keys().isdisjoint(blocks):
-        counts.update(dict.fromkeys(blocks, 1))
-    else:
-        for block in blocks:
-            counts[block] = counts.get(block, 0) + 1
-
-
 class PagedKVStore(KVStore):
     """KV memory in one tier, on the GPU."""
+
+    room_suffices: ClassVar[bool] = True
 
     def __init__(self, setup: KVSetup) -> None:
         total_blocks, block_size = setup.total_blocks, setup.block_size
@@ -95,8 +91,8 @@ class PagedKVStore(KVStore):
         self._tails_then: dict[int, int] = {}  # private tail -> indexed blocks at ``freeze``
         self._frozen_clock = 0
         self._key_of: dict[int, int] = {}  # block -> its key
-        self._refs: dict[int, int] = {}  # block -> holders, if any
-        self._stale: dict[int, int] = {}  # block -> places in the queue that it has left
+        self._refs = Counter[int]()  # block -> holders, if any
+        self._stale = Counter[int]()  # block -> places in the queue that it has left
         self._tracked = 0  # running sequences that are tracked
         # private tails, by the first key
         self._extents: dict[int, _Extent] = {}  # in the queue, with at least one indexed block
@@ -176,19 +172,31 @@ class PagedKVStore(KVStore):
         """The same, when ``can_admit`` has just said that it would succeed."""
         if new_tokens == 0:
             return
-        own = hit.own
-        self._hold(seq, own)
-        if hit.ids:
-            self._claim(seq, hit.ids)
+        own, keys = hit.own, seq.keys
+        segment = keys.own
+        if segment is None or segment.shared or keys.head or self._changed is not None:
+            plain = False
+            self._hold(seq, own)
+            if hit.ids:
+                self._claim(seq, hit.ids)
+        else:  # the same, for what is most frequent
+            plain = seq.held = True
+            self._running[segment.base] = seq
         if own:
-            assert seq.keys.own is not None
-            extent = self._extents.pop(seq.keys.own.base)
+            assert segment is not None
+            extent = self._extents.pop(segment.base)
             extent.count -= own  # what is left was never indexed
             extent.base = -1
             self.used_blocks += own
             self.hits += own
-        start = (len(hit.ids) + own) * self.block_size
-        self._store(seq, start, start + new_tokens)
+        size = self.block_size
+        start = (len(hit.ids) + own) * size
+        end = start + new_tokens
+        if plain:
+            seq.stored = seq.prompt_stored = end
+            self._take(-(-end // size) - own)
+        else:
+            self._store(seq, start, end)
 
     def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
         """``seq``, which holds nothing, goes on at position ``start`` with a chain of its own."""
@@ -239,14 +247,17 @@ class PagedKVStore(KVStore):
         size = self.block_size
         self.clock = start + steps
         if not self._tracked:
-            need = 0
-            if steps >= size:
-                cycles, steps = divmod(steps, size)
-                need = cycles * sum(map(len, groups))
             first = start % size
-            need += sum(map(len, groups[first : first + steps]))
-            if first + steps > size:
-                need += sum(map(len, groups[: first + steps - size]))
+            if steps == 1:
+                need = len(groups[first])
+            else:
+                need = 0
+                if steps >= size:
+                    cycles, steps = divmod(steps, size)
+                    need = cycles * sum(map(len, groups))
+                need += sum(map(len, groups[first : first + steps]))
+                if first + steps > size:
+                    need += sum(map(len, groups[: first + steps - size]))
             if need:
                 self._take(need)
             return
@@ -300,17 +311,7 @@ class PagedKVStore(KVStore):
                 if full > 0:
                     self._extents[base] = extent
         if seq.blocks:
-            refs = self._refs
-            ids: list[int] = []
-            holders = list(map(refs.pop, seq.blocks))
-            if max(holders) == 1:
-                ids = seq.blocks
-            else:
-                for block, count in zip(seq.blocks, holders, strict=True):
-                    if count > 1:
-                        refs[block] = count - 1
-                    else:
-                        ids.append(block)
+            ids = self._let_go(seq.blocks)
             if ids:
                 self._enqueue(ids)
             freed += len(ids)
@@ -363,7 +364,7 @@ class PagedKVStore(KVStore):
         """``seq`` begins to hold blocks, ``own`` cached ones of its tail among them."""
         seq.held = True
         keys = seq.keys
-        if keys.private:
+        if keys.is_private():
             seq.tracked = False
             if keys.own is not None:
                 self._running[keys.own.base] = seq
@@ -377,15 +378,27 @@ class PagedKVStore(KVStore):
         """``seq`` holds these cached blocks, too, whether they are free or not."""
         refs = self._refs
         free = ids
-        if refs.keys().isdisjoint(ids):
-            refs.update(dict.fromkeys(ids, 1))
-        else:
+        if not refs.keys().isdisjoint(ids):
             free = [block for block in ids if block not in refs]
-            _count_up(refs, ids)
-        _count_up(self._stale, free)
-        self.used_blocks += len(free)
+        refs.update(ids)
+        if free:
+            self._stale.update(free)
+            self.used_blocks += len(free)
         seq.blocks.extend(ids)
         self.hits += len(ids)
+
+    def _let_go(self, blocks: list[int]) -> list[int]:
+        """One holder less for each of these; returns those that nobody holds now, in order."""
+        refs = self._refs
+        holders = list(map(refs.pop, blocks))
+        shared = len(blocks) - holders.count(1)
+        if 1 in holders[:shared]:  # those that others hold do not all come first
+            pairs = list(zip(blocks, holders, strict=True))
+            dict.update(refs, ((block, count - 1) for block, count in pairs if count > 1))
+            return [block for block, count in pairs if count == 1]
+        if shared:
+            dict.update(refs, zip(blocks, map(sub, holders[:shared], _ONES), strict=False))
+        return blocks[shared:]
 
     def _stored(self, seq: KVSequence, clock: int) -> int:
         """Position behind the last token that was stored when the clock stood at ``clock``."""
@@ -490,7 +503,7 @@ class PagedKVStore(KVStore):
                 return
             self._untouched = 0
             count -= untouched
-        queue = self._queue
+        queue, frozen = self._queue, self._changed is not None
         while True:
             extent = queue[0]
             ids = extent.ids
@@ -499,35 +512,40 @@ class PagedKVStore(KVStore):
                 if left > 0:
                     extent.count = left
                     if extent.full > left:
-                        self._shorten(extent, left)
+                        if frozen:
+                            self._note(extent)
+                        extent.full = left
                     return
                 queue.popleft()
                 extent.count = 0
                 if extent.full > 0:
-                    self._shorten(extent, 0)
+                    if frozen:
+                        self._note(extent)
+                    extent.full = 0
+                    if extent.base >= 0:
+                        del self._extents[extent.base]
                 count = -left
             else:
                 stale = self._stale
                 while count and ids:
                     block = ids.pop()
-                    if block in stale:
-                        self._skip(block)
-                    else:
+                    places = stale.get(block)
+                    if places is None:
                         self._forget(block)
                         count -= 1
+                    elif places == 1:  # as _skip does
+                        del stale[block]
+                    else:
+                        stale[block] = places - 1
                 if not ids:
                     queue.popleft()
             if not count:
                 return
 
-    def _shorten(self, extent: _Extent, full: int) -> None:
-        """Only ``full`` indexed blocks of an extent in the queue are left."""
+    def _note(self, extent: _Extent) -> None:
+        """An extent in the queue is about to lose indexed blocks: note what it had at freeze."""
         if extent.base >= 0:
-            if self._changed is not None:
-                self._tails_then.setdefault(extent.base, extent.full)
-            if not full:
-                del self._extents[extent.base]
-        extent.full = full
+            self._tails_then.setdefault(extent.base, extent.full)
 
     def _enqueue(self, ids: list[int]) -> None:
         """Append tracked blocks to the queue; the last of them will be taken first."""

@@ -86,6 +86,7 @@ class RecordedInstance(Instance):
 
     def __init__(self, name: str, *, notes: Notes, index: int, **parts: Any) -> None:
         super().__init__(name, **parts)
+        self._watched = True
         self.notes = notes
         self.index = index
         self.steps = StepTable()
@@ -156,7 +157,7 @@ class RecordedInstance(Instance):
             note.mark(min(self.steps.begin(stop, now), now), Phase.STALLED, self.index)
 
     def _complete(self, done: list[Member], now: int, duration: int) -> None:
-        """After a step or a run of steps, before its members leave."""
+        """After each step or run of steps, before its members leave."""
         log, formation, end = self.log, self._formation, now + duration
         count = log.steps - self._logged
         lasted = log.total - self._logged_us - count * self._output_time

@@ -13,8 +13,8 @@ import numpy as np
 
 from blis_core.results import breakdown
 from blis_core.results.columns import Columns
-from blis_core.results.fitness import fitness
-from blis_core.results.model import KVMetrics, MetricsBlock, PDMetrics, Results
+from blis_core.results.model import KVMetrics, MetricsBlock, Results
+from blis_core.results.request_list import RequestList
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
 from blis_core.results.trust import Situation, cautions
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from blis_core.config import SimulationConfig
     from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.engine.metrics import InstanceMetrics
-    from blis_core.results.model import FleetReport
+    from blis_core.results.parts import Fitness, FleetReport, PDMetrics
 
 
 def build_results(
@@ -76,6 +76,11 @@ def build_results(
     shed = dict(shed_by_class or {})
     tenants = breakdown.per_tenant(union)
     cluster = metrics_block(total, union)
+    fitness: Fitness | None = None
+    if fitness_weights:
+        from blis_core.results.fitness import fitness as score
+
+        fitness = score(fitness_weights, cluster, *breakdown.latencies(union))
     results = Results(
         instances=[
             metrics_block(metrics, column)
@@ -104,18 +109,14 @@ def build_results(
         per_slo=breakdown.per_slo(union),
         per_model=breakdown.per_model(union, total.sim_ended),
         per_tenant=tenants,
-        fitness=(
-            fitness(fitness_weights, cluster, *breakdown.latencies(union))
-            if fitness_weights
-            else None
-        ),
+        fitness=fitness,
         pd=pd,
         trace=decisions.summary() if decisions is not None else None,
         decisions=decisions,
         in_transit=in_transit,
         sessions=dict(sessions or {}),
         jain=breakdown.jain_index([tenant.tokens for tenant in tenants]),
-        requests=total.requests,
+        requests=RequestList(total.requests),
         itl=_itl_pairs(total),
         generated=generated if generated is not None else [],
         workload_seed=workload_seed,

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from blis_core.contracts import COMPLETED, Request
-from blis_core.errors import BlisError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import pandas as pd
 
     from blis_core.contracts import FloatArray, IntArray
 
@@ -82,30 +80,6 @@ class RequestArrays:
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name, in order."""
         return {field.name: getattr(self, field.name) for field in attrs.fields(RequestArrays)}
-
-
-class RequestList(list[Request]):
-    """The records of a run: a list of :class:`Request`, which also comes as columns."""
-
-    def arrays(self) -> RequestArrays:
-        """The requests as numpy arrays, made anew by each call."""
-        return arrays_of(self)
-
-    def frame(self) -> pd.DataFrame:
-        """The requests as a pandas frame, one row each; BlisError if pandas is not installed.
-
-        Columns are those of :class:`RequestArrays`; names that recur are categories.
-        """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise BlisError(
-                "frame: pandas is not installed; pip install pandas, or use arrays(), which needs"
-                " numpy only"
-            ) from None
-        frame = pd.DataFrame(self.arrays().columns())
-        recurring = ("state", "instance", "slo_class", "tenant", "client", "model")
-        return frame.astype(dict.fromkeys(recurring, "category"))
 
 
 class RequestTimes(NamedTuple):

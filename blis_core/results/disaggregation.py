@@ -14,7 +14,7 @@ import numpy as np
 from blis_core import log
 from blis_core.cluster.parents import DecodeHalf, Parent, PrefillHalf
 from blis_core.contracts import Request
-from blis_core.results.model import PDMetrics
+from blis_core.results.parts import PDMetrics
 from blis_core.results.statistics import distribution
 
 if TYPE_CHECKING:

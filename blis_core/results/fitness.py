@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from blis_core.errors import BlisError, did_you_mean
 from blis_core.go_text import parse_float
-from blis_core.records import Record
-from blis_core.results.model import Fitness
 
 if TYPE_CHECKING:
     from blis_core.results.model import Distribution, MetricsBlock
+    from blis_core.results.parts import Fitness
 
 _HALF_REQUESTS_PER_S = 100.0
 _HALF_TOKENS_PER_S = 10_000.0
@@ -21,8 +18,7 @@ _HALF_LATENCY_US = 1000.0
 """The figures that are worth one half."""
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class _Figures(Record):
+class _Figures(NamedTuple):
     cluster: MetricsBlock
     ttft: Distribution
     e2e: Distribution
@@ -79,6 +75,8 @@ def fitness(
     weights: Mapping[str, float], cluster: MetricsBlock, ttft: Distribution, e2e: Distribution
 ) -> Fitness:
     """The score of a run, from the cluster's rates and its latencies in us."""
+    from blis_core.results.parts import Fitness
+
     figures = _Figures(cluster=cluster, ttft=ttft, e2e=e2e)
     components = {name: _COMPONENTS[name](figures) for name in sorted(weights)}
     score = 0.0

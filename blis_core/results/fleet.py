@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blis_core.results.model import FleetReport, InstanceLife
+from blis_core.results.parts import FleetReport, InstanceLife
 
 if TYPE_CHECKING:
     from blis_core.autoscaling.autoscaler import Autoscaler

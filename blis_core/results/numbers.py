@@ -77,7 +77,7 @@ def fixed(value: float, decimals: int) -> str:
     return "+Inf" if value > 0 else "-Inf"
 
 
-_SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
+_SPECIAL = '[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]'
 _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -99,7 +99,7 @@ def _escape(match: re.Match[str]) -> str:
 def string_text(text: str) -> str:
     """``text`` as a JSON string; only what must or (for HTML) should be escaped is."""
     if not text.isidentifier():  # most names are, and then there is nothing to escape
-        text = _SPECIAL.sub(_escape, text)
+        text = re.sub(_SPECIAL, _escape, text)
     return f'"{text}"'
 
 

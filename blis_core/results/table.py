@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from blis_core.results.arrays import RequestTimes
     from blis_core.results.model import (
         Distribution,
-        Fitness,
-        FleetReport,
         MetricsBlock,
-        PDMetrics,
         Results,
     )
+    from blis_core.results.parts import Fitness, FleetReport, PDMetrics
 
 _LATENCIES = (("Time to first token", "ttft"), ("Between tokens", "itl"), ("End to end", "e2e"))
 _ERRORS = ("ttft_mean", "ttft_p99", "e2e_mean", "itl_mean")

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from blis_core.results.model import (
         Anomalies,
         Distribution,
-        Fitness,
         MetricsBlock,
-        PDMetrics,
         Results,
     )
+    from blis_core.results.parts import Fitness, PDMetrics
 
 
 def render(results: Results, *, replay: bool = False) -> str:

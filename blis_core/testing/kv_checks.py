@@ -15,7 +15,8 @@ _PURE = "a call that is refused must change nothing"
 
 def checked(store: KVStore) -> CheckedStore:
     """``store`` behind checks."""
-    flags = {"refusals_are_pure": store.refusals_are_pure, "mirrors": store.mirrors}
+    names = ("refusals_are_pure", "room_suffices", "mirrors")
+    flags = {name: getattr(store, name) for name in names}
     kind: type[CheckedStore] = type("CheckedStore", (CheckedStore,), flags)
     return kind(store)
 
@@ -137,6 +138,14 @@ class CheckedStore(KVStore):
             self._store_keys(seq, length * size + new_tokens)
         self._check_counts(call)
         return admitted
+
+    def claim(self, seq: KVSequence, hit: Any, new_tokens: int) -> None:
+        """``admit``, which must succeed."""
+        require(
+            self.admit(seq, hit, new_tokens),
+            f"admit() of {new_tokens} tokens behind {len(hit)} cached blocks is refused, although"
+            f" can_admit() {'or room_suffices ' if self.room_suffices else ''}had promised room",
+        )
 
     def restart(self, seq: KVSequence, keys: Chain, start: int) -> None:
         """Takes no blocks yet."""

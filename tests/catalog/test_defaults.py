@@ -49,7 +49,7 @@ def test_catalogue(tmp_path):
     )
     assert defaults.sections == {}
     assert defaults.folder is None
-    assert defaults.base == tmp_path
+    assert defaults.base == str(tmp_path)
 
 
 def test_own_file_replaces_the_catalogue(own, tmp_path):
@@ -58,7 +58,7 @@ def test_own_file_replaces_the_catalogue(own, tmp_path):
     assert own.model("m/y") == ModelDefaults(gpu="L40S")
     assert own.preset_names() == ["tiny"]
     assert own.preset("tiny").output_tokens_max == 9
-    assert own.folder == own.base == tmp_path
+    assert own.folder == own.base == str(tmp_path)
 
 
 def test_sections_for_coefficients(own):

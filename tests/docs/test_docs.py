@@ -25,7 +25,7 @@ from blis_core.option import options_of
 from blis_core.policies import bundle
 from blis_core.policies.validation import check_bundle
 from blis_core.registry import KINDS
-from blis_core.results import model
+from blis_core.results import model, parts
 from blis_core.workload import spec
 from blis_core.workload.inference_perf import with_inference_perf
 from blis_core.workload.open_stages import check_open_loop
@@ -344,7 +344,7 @@ WORKLOADS = {
 
 @pytest.mark.parametrize(
     "owner",
-    [*(value for value in vars(model).values() if attrs.has(value)), TraceSummary],
+    [*filter(attrs.has, [*vars(model).values(), *vars(parts).values()]), TraceSummary],
     ids=lambda owner: owner.__name__,
 )
 def test_every_figure_is_explained(owner):

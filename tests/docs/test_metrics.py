@@ -23,7 +23,7 @@ from blis_core.contracts_autoscaling import (
     Variant,
     VariantCapacity,
 )
-from blis_core.results import metrics_file, model, replay_file, table, text
+from blis_core.results import metrics_file, model, parts, replay_file, table, text
 from blis_core.workload.sessions import STATUSES
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/metrics.md").read_text(encoding="utf-8")
@@ -66,15 +66,15 @@ def test_requests(document):
     ("section", "expected"),
     [
         ("Blocks", fields(model.MetricsBlock)),
-        ("Fitness", fields(model.Fitness) | {"throughput", "tokens_per_sec"}),
+        ("Fitness", fields(parts.Fitness) | {"throughput", "tokens_per_sec"}),
         ("Anomalies", fields(model.Anomalies)),
         ("KV cache", fields(model.KVMetrics)),
         (
             "SLO classes, models, tenants",
             fields(model.ClassMetrics, model.ModelMetrics, model.TenantMetrics),
         ),
-        ("Pools", fields(model.PDMetrics)),
-        ("Fleet", fields(model.FleetReport, model.InstanceLife)),
+        ("Pools", fields(parts.PDMetrics)),
+        ("Fleet", fields(parts.FleetReport, parts.InstanceLife)),
         ("Decisions", fields(TraceSummary)),
         ("Accuracy", fields(accuracy.Accuracy, accuracy.ValidatedRun, accuracy.StepInterval)),
     ],

@@ -35,7 +35,7 @@ def test_an_unshared_sequence_owns_a_range():
     assert list(table.intern(np.arange(11, dtype=np.int32), 11)) == [0, 1]
     chain = table.intern(np.arange(100, 120, dtype=np.int32), 20)
     assert list(chain) == [chain[i] for i in range(len(chain))] == [2, 3, 4, 5, 6]
-    assert (chain[-1], chain[1:3], chain.private) == (6, [3, 4], True)
+    assert (chain[-1], chain[1:3], chain.is_private()) == (6, [3, 4], True)
     assert not table.output_shared
 
 
@@ -53,8 +53,8 @@ def test_stores_are_told_when_a_tail_stops_being_private():
     table.listeners.append(lambda segment: told.append((segment.base, segment.blocks)))
     first = table.intern(np.array([1, 2, 3, 4], dtype=np.int32), 4)
     second = table.intern(np.array([1, 2, 5, 6], dtype=np.int32), 4)
-    assert (told, first.private, second.private) == ([(0, 2)], False, True)
+    assert (told, first.is_private(), second.is_private()) == ([(0, 2)], False, True)
     table.intern(np.array([1, 2, 7, 7], dtype=np.int32), 4)
-    assert (told, second.private) == ([(0, 2)], True)
+    assert (told, second.is_private()) == ([(0, 2)], True)
     table.intern(np.array([1, 2, 5, 6, 8, 8], dtype=np.int32), 6)
-    assert (told, second.private) == ([(0, 2), (2, 1)], False)
+    assert (told, second.is_private()) == ([(0, 2), (2, 1)], False)

@@ -1,6 +1,6 @@
 """Shares of requests within their targets."""
 
-from blis_core.results import slo_attainment, slo_attainment_by_class
+from blis_core.results.attainment import slo_attainment, slo_attainment_by_class
 from tests.results.records import record
 
 REQUESTS = [

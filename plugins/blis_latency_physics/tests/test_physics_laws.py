@@ -72,6 +72,25 @@ def test_decode_times_equal_single_steps(build, setup, n, context, steps):
     assert model.decode_times(n, context, steps).tolist() == single
 
 
+@laws
+@given(
+    setups.filter(lambda setup: setup["cls"] is Roofline),
+    prefills,
+    decodes,
+    contexts,
+    st.integers(0, 60),
+)
+def test_sums_in_one_go_equal_those_piece_by_piece(build, setup, parts, n, context, steps):
+    """Whole numbers are merged where nothing needs to be rounded, which changes no bit."""
+    merged, pieces = build(**setup), build(**setup)
+    assert (merged._exact, merged._exact_bytes) == (2.0**52, 2.0**52)
+    pieces._exact = pieces._exact_bytes = 0.0
+    shape = BatchShape(parts, n, context)
+    assert merged.step_time(shape) == pieces.step_time(shape)
+    times = (model.decode_times(n, context, steps).tolist() for model in (merged, pieces))
+    assert next(times) == next(times)
+
+
 @pytest.mark.parametrize(
     ("cls", "gpu"), [(Roofline, "L40S"), (TrainedPhysics, "H100")], ids=["roofline", "trained"]
 )

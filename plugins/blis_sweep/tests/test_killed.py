@@ -85,7 +85,7 @@ def test_what_kills_a_worker_of_its_own_has_failed(marked_elsewhere, folder, sta
     }
     assert "latency-option=mode=kill, seed 42: its worker process was killed, with no other" in out
     assert "2 failed" in err
-    # Each alone in the end; before that, one or both of them, as the first takes both workers along.
+    # Each alone in the end; before that, one or both, as the first takes both workers along.
     assert Counter(mode for _, mode in starts())["kill"] in (3, 4)
 
     before = len(starts())

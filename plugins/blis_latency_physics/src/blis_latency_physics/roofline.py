@@ -81,11 +81,17 @@ class Roofline(LatencyModel):
             + 2 * d * layers
         )
         self._context_flops = 4 * model.heads * head * layers + 5 * model.heads * layers
+        # With a whole head size all of these and the pieces above are whole numbers, of which half
+        # a multiple is taken at most: below 2^52 there is nothing to round, piece by piece or not.
+        self._exact = 2.0**52 if head == int(head) else 0.0
 
         # Bytes: KV cache read and written per token, activations per token, weights per pass.
         self._kv_bytes = 2 * layers * kv_heads * head * model.bytes_per_value
         self._activation_bytes = layers * d * model.bytes_per_value
         self._decode_bytes = self._kv_bytes + self._activation_bytes
+        # Below this bound, whole bytes divided by a power of two are exact.
+        exact = setup.tp & (setup.tp - 1) == 0 and self._kv_bytes.is_integer()
+        self._exact_bytes = 2.0**52 if exact and self._decode_bytes.is_integer() else 0.0
         self._attention_weights = (d * (d + 2 * g) + d * d) * layers
         self._dense_weights = dense_matrix * dense_layers
         self._weight_bytes = model.effective_weight_bytes
@@ -94,7 +100,9 @@ class Roofline(LatencyModel):
             (model.experts - model.experts_per_token) / model.experts if moe_layers > 0 else 0.0
         )
         self._weights_by_tokens: dict[int, float] = {}
-        self._decode_constants: dict[int, tuple[Constant, Constant, Constant]] = {}
+        self._decode_constants: dict[
+            int, tuple[tuple[float, float, float], tuple[Constant, ...]]
+        ] = {}
         self._vector = tuple(
             np.array(value)
             for value in (
@@ -114,20 +122,30 @@ class Roofline(LatencyModel):
         prefills, decodes, context_sum = shape
         if not prefills and decodes == 0:
             return 1
-        tp = self._tp
+        tp, kv_bytes = self._tp, self._kv_bytes
+        known = self._weights_by_tokens
         compute = traffic = 0.0
         tokens = decodes
-        for context, new_tokens, _ in prefills:
-            compute += self._chunk_flops(context, new_tokens) / tp / self._prefill_rate
-            traffic += self._chunk_bytes(context, new_tokens) / tp
-            tokens += new_tokens
+        for context, t, _ in prefills:
+            attended = context + (t - 1) / 2 if t > 1 else context
+            flops = t * (self._decode_flops + self._context_flops * attended)
+            if not flops < self._exact:
+                flops = self._chunk_flops(context, t)
+            compute += flops / tp / self._prefill_rate
+            # The weights are added and taken away again because the reference does: it decides
+            # bits.
+            weights = known.get(t) or self._weights(t)
+            moved = weights + kv_bytes * t + kv_bytes * context + self._activation_bytes * t
+            traffic += (moved - weights) / tp
+            tokens += t
         if decodes:
             flops = self._context_flops * context_sum + self._decode_flops * decodes
             compute += flops / tp / self._decode_rate
-            traffic += (self._kv_bytes * context_sum + self._decode_bytes * decodes) / tp
-        memory = (self._weights(tokens) / tp + traffic) / self._bandwidth
+            traffic += (kv_bytes * context_sum + self._decode_bytes * decodes) / tp
+        weights = known.get(tokens) or self._weights(tokens)
+        memory = (weights / tp + traffic) / self._bandwidth
         value = max(compute, memory) * _US
-        return max(1, truncate_us(value))
+        return int(value) if 1 <= value < _TWO_63 else max(1, truncate_us(value))
 
     def decode_times(self, decodes: int, context_sum: int, steps: int) -> npt.NDArray[np.int64]:
         """As :meth:`step_time` for each of ``steps`` consecutive decode steps."""
@@ -135,27 +153,34 @@ class Roofline(LatencyModel):
             return super().decode_times(decodes, context_sum, steps)
         constants = self._decode_constants.get(decodes)
         if constants is None:
-            constants = self._decode_constants[decodes] = (
-                np.array(self._decode_flops * decodes),
-                np.array(self._decode_bytes * decodes),
-                np.array(self._weights(decodes) / self._tp),
+            figures = (
+                self._decode_flops * decodes,
+                self._decode_bytes * decodes,
+                self._weights(decodes) / self._tp,
             )
-        flops, moved, weights = constants
+            constants = self._decode_constants[decodes] = (figures, tuple(map(np.array, figures)))
+        figures, (flops, moved, weights) = constants
         per_context_flops, per_context_bytes, tp, rate, bandwidth, us = self._vector
         end = context_sum + decodes * steps
-        context = np.arange(context_sum, end, decodes, dtype=np.float64)
 
         # Both bounds grow with the context, so their end points tell whether one always wins.
-        low_compute, low_memory = self._bounds(decodes, context_sum)
-        high_compute, high_memory = self._bounds(decodes, end - decodes)
+        low_compute, low_memory = self._bounds(figures, context_sum)
+        high_compute, high_memory = self._bounds(figures, end - decodes)
         times: npt.NDArray[np.float64] | None = None
         if high_memory > low_compute:
-            times = context * per_context_bytes
-            np.add(times, moved, times)
-            np.divide(times, tp, times)
+            width = self._kv_bytes
+            first, last = width * context_sum + figures[1], width * end + figures[1]
+            if last < self._exact_bytes:  # then the quotients are an exact progression
+                times = np.arange(first / self._tp, last / self._tp, width * decodes / self._tp)
+            else:
+                times = np.arange(context_sum, end, decodes, dtype=np.float64)
+                np.multiply(times, per_context_bytes, times)
+                np.add(times, moved, times)
+                np.divide(times, tp, times)
             np.add(times, weights, times)
             np.divide(times, bandwidth, times)
         if times is None or high_compute > low_memory:
+            context = np.arange(context_sum, end, decodes, dtype=np.float64)
             np.multiply(context, per_context_flops, context)
             np.add(context, flops, context)
             np.divide(context, tp, context)
@@ -182,17 +207,23 @@ class Roofline(LatencyModel):
 
     # ------------------------------------------------------------------------------------ terms
 
-    def _bounds(self, decodes: int, context_sum: int) -> tuple[float, float]:
-        """Seconds of compute and of memory traffic of a pure decode step."""
-        flops = self._context_flops * context_sum + self._decode_flops * decodes
-        moved = (self._kv_bytes * context_sum + self._decode_bytes * decodes) / self._tp
+    def _bounds(self, figures: tuple[float, float, float], context_sum: int) -> tuple[float, float]:
+        """Seconds of compute and of memory traffic of a pure decode step.
+
+        ``figures``: FLOP and bytes of the decodes beyond their context, bytes of the weights.
+        """
+        flops, moved, weights = figures
+        tp = self._tp
         return (
-            flops / self._tp / self._decode_rate,
-            (self._weights(decodes) / self._tp + moved) / self._bandwidth,
+            (self._context_flops * context_sum + flops) / tp / self._decode_rate,
+            (weights + (self._kv_bytes * context_sum + moved) / tp) / self._bandwidth,
         )
 
     def _chunk_flops(self, context: int, t: int) -> float:
-        """FLOP of ``t`` prompt tokens that follow ``context`` ones, before division by TP."""
+        """FLOP of ``t`` prompt tokens that follow ``context`` ones, before division by TP.
+
+        Piece by piece, as the reference rounds them, for what is not exact in one go.
+        """
         attended = context + (t - 1) / 2 if t > 1 else float(context)
         layers, d = self._layers, self._d
         matrices = (2 * t * self._qkv + 2 * t * d * d) * layers
@@ -202,15 +233,6 @@ class Roofline(LatencyModel):
         matrix, dense_layers = self._dense
         matrices += 2 * t * matrix * dense_layers
         return matrices + (5 * self._heads * t * attended + 2 * t * d) * layers
-
-    def _chunk_bytes(self, context: int, t: int) -> float:
-        """KV cache and activation bytes of a chunk, before division by TP.
-
-        The weights are added and taken away again because the reference does: it decides bits.
-        """
-        weights = self._weights(t)
-        moved = weights + self._kv_bytes * t + self._kv_bytes * context + self._activation_bytes * t
-        return moved - weights
 
     def _weights(self, tokens: int) -> float:
         """Bytes of the weights that ``tokens`` tokens touch in one forward pass, all GPUs."""

@@ -7,7 +7,7 @@ microsecond here, so every term comes out in us.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -51,6 +51,43 @@ class TrainedPhysics(LatencyModel):
     Integer-valued products are merged into constants here. That changes no bit while they stay
     below 2^53, which covers every batch of a real model.
     """
+
+    __slots__ = (
+        "_active",
+        "_attention",
+        "_b1",
+        "_b2",
+        "_b3",
+        "_b4",
+        "_b6",
+        "_b9",
+        "_b10",
+        "_bandwidth",
+        "_batches",
+        "_completion",
+        "_decode_split",
+        "_dense_ffn",
+        "_dense_weights_us",
+        "_exchange",
+        "_exchange_share",
+        "_experts",
+        "_half_attention",
+        "_kv",
+        "_moe_ffn",
+        "_peak",
+        "_per_layer",
+        "_per_moe_layer",
+        "_per_step",
+        "_prefill_split",
+        "_projection",
+        "_queueing",
+        "_token",
+        "_tp",
+        "_vector",
+        "_vectors",
+        "_weight_parts",
+        "_weights_us",
+    )
 
     def __init__(self, setup: LatencySetup) -> None:
         check_alpha(setup)
@@ -104,7 +141,8 @@ class TrainedPhysics(LatencyModel):
         )
         self._weights_us: dict[int, float] = {}
         self._dense_weights_us = 0.0 if model.experts > 1 else self._weights(1)
-        self._batches: dict[int, _DecodeBatch] = {}
+        self._batches: dict[int, tuple[float, float, tuple[float, ...]]] = {}
+        self._vectors: dict[int, tuple[Constant, Constant, tuple[Constant, ...]]] = {}
         self._vector = tuple(
             np.array(value)
             for value in (
@@ -129,16 +167,26 @@ class TrainedPhysics(LatencyModel):
     def step_time(self, shape: BatchShape) -> int:
         """Duration in us; 1 for an empty batch."""
         prefills, decodes, context_sum = shape
+        decode = 0.0
+        if decodes:
+            # as in _decode_parts, whose call would take a fifth of a step's time
+            projection, ffn, terms = self._batches.get(decodes) or self._batch_of(decodes)
+            compute = (projection + self._attention * context_sum + ffn) / self._peak
+            traffic = self._kv * (context_sum + decodes) / self._bandwidth
+            if self._decode_split:
+                decode = self._b2 * compute + self._b10 * traffic
+            else:
+                decode = self._b2 * max(compute, traffic)
         if not prefills:
             if decodes == 0:
                 return 1
-            value = self._decode_us(decodes, context_sum)
-            for term in self._batches[decodes].terms:
+            value = decode
+            for term in terms:
                 value += term
         else:
             value = self._prefill_us(prefills)
             if decodes:
-                value += self._decode_us(decodes, context_sum)
+                value += decode
             tokens = decodes
             for _, new_tokens, _ in prefills:
                 tokens += new_tokens
@@ -158,8 +206,7 @@ class TrainedPhysics(LatencyModel):
         """As :meth:`step_time` for each of ``steps`` consecutive decode steps."""
         if steps <= 2 or decodes <= 0:
             return super().decode_times(decodes, context_sum, steps)
-        batch = self._batch_of(decodes)
-        projection, ffn, tail = batch.vector
+        projection, ffn, tail = self._vectors.get(decodes) or self._vectors_of(decodes)
         attention, peak, kv, bandwidth, b2, b10 = self._vector
         end = context_sum + decodes * steps
 
@@ -220,20 +267,10 @@ class TrainedPhysics(LatencyModel):
             return self._b1 * compute + self._b9 * writes
         return self._b1 * max(compute, writes)
 
-    def _decode_us(self, decodes: int, context_sum: int) -> float:
-        """Weighted us of the decodes' own terms."""
-        # as in _decode_parts, whose call would take a fifth of a step's time
-        batch = self._batches.get(decodes) or self._batch_of(decodes)
-        compute = (batch.projection + self._attention * context_sum + batch.ffn) / self._peak
-        traffic = self._kv * (context_sum + decodes) / self._bandwidth
-        if self._decode_split:
-            return self._b2 * compute + self._b10 * traffic
-        return self._b2 * max(compute, traffic)
-
     def _decode_parts(self, decodes: int, context_sum: int) -> tuple[float, float]:
         """Unweighted us of arithmetic and of KV traffic of the decodes."""
-        batch = self._batches.get(decodes) or self._batch_of(decodes)
-        compute = (batch.projection + self._attention * context_sum + batch.ffn) / self._peak
+        projection, ffn, _ = self._batches.get(decodes) or self._batch_of(decodes)
+        compute = (projection + self._attention * context_sum + ffn) / self._peak
         return compute, self._kv * (context_sum + decodes) / self._bandwidth
 
     def _ffn(self, tokens: int) -> float:
@@ -272,15 +309,20 @@ class TrainedPhysics(LatencyModel):
         )
         return tuple(term for term in terms if term != 0)
 
-    def _batch_of(self, decodes: int) -> _DecodeBatch:
-        """What is constant over all steps of a batch of ``decodes`` decodes."""
-        known = self._batches.get(decodes)
-        if known is None:
-            projection, ffn = self._projection * decodes / self._tp, self._ffn(decodes)
-            terms = self._fixed_terms(decodes, decodes)
-            vector = np.array(projection), np.array(ffn), tuple(np.array(term) for term in terms)
-            known = self._batches[decodes] = _DecodeBatch(projection, ffn, terms, vector)
-        return known
+    def _batch_of(self, decodes: int) -> tuple[float, float, tuple[float, ...]]:
+        """What is constant over all steps of ``decodes`` decodes: FLOP of the projections and of
+        the feed-forward part, and further terms in us."""
+        projection, ffn = self._projection * decodes / self._tp, self._ffn(decodes)
+        found = projection, ffn, self._fixed_terms(decodes, decodes)
+        self._batches[decodes] = found
+        return found
+
+    def _vectors_of(self, decodes: int) -> tuple[Constant, Constant, tuple[Constant, ...]]:
+        """The same as 0-d arrays, which numpy combines fastest."""
+        projection, ffn, terms = self._batches.get(decodes) or self._batch_of(decodes)
+        found = np.array(projection), np.array(ffn), tuple(np.array(term) for term in terms)
+        self._vectors[decodes] = found
+        return found
 
     def _combine(
         self,
@@ -302,15 +344,6 @@ class TrainedPhysics(LatencyModel):
             return np.add(compute, traffic, compute)
         np.maximum(compute, traffic, out=compute)
         return np.multiply(compute, b2, compute)
-
-
-class _DecodeBatch(NamedTuple):
-    """Constants of a pure decode batch, also as 0-d arrays, which numpy combines fastest."""
-
-    projection: float
-    ffn: float
-    terms: tuple[float, ...]
-    vector: tuple[Constant, Constant, tuple[Constant, ...]]
 
 
 def _problems(model: ModelDescription, gpu: HardwareDescription, tp: int) -> list[str]:
