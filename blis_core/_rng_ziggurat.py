@@ -53,3 +53,18 @@ def norm_tables() -> Ziggurat:
 @cache
 def exp_tables() -> Ziggurat:
     return _ziggurat(_rng_tables.EXP_KE, _rng_tables.EXP_WE, _rng_tables.EXP_FE)
+
+
+_Lists = tuple[list[int], list[float], list[float], list[float]]
+
+
+@cache
+def norm_lists() -> _Lists:
+    """Those of the tables that single draws use, as a plain tuple, which is unpacked faster."""
+    return norm_tables()[:4]
+
+
+@cache
+def exp_lists() -> _Lists:
+    """The same for exponential numbers."""
+    return exp_tables()[:4]

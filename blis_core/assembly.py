@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from blis_core import log
-from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.disaggregation import Disaggregation
 from blis_core.cluster.fleet import Fleet
 from blis_core.cluster.gateway import GatewayQueue
@@ -156,6 +155,8 @@ def assemble(
         )
     decisions = None
     if config.trace_level == "decisions":
+        from blis_core.cluster.decisions import DecisionLog
+
         decisions = DecisionLog(
             counterfactual_k=config.counterfactual_k, keep_records=keep_decisions
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blis_core._rng_source import MAX_OUTPUTS, LaggedFibonacci
-from blis_core._rng_ziggurat import exp_tables, norm_tables
+from blis_core._rng_ziggurat import exp_lists, exp_tables, norm_lists, norm_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -182,7 +182,7 @@ class GoRand(LaggedFibonacci):
 
     def norm(self) -> float:
         """Standard normal (ziggurat of Marsaglia and Tsang, 128 layers)."""
-        limits, widths, density, rise, _, _ = norm_tables()
+        limits, widths, density, rise = norm_lists()
         while True:
             pos = self._pos
             if pos >= self._end:
@@ -213,7 +213,7 @@ class GoRand(LaggedFibonacci):
 
     def exp(self) -> float:
         """Exponential with mean 1 (ziggurat, 256 layers)."""
-        limits, widths, density, rise, _, _ = exp_tables()
+        limits, widths, density, rise = exp_lists()
         while True:
             pos = self._pos
             if pos >= self._end:

@@ -19,7 +19,6 @@ from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.policies.no_effect import idle_options
 from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
-from blis_core.results.fitness import parse_fitness_weights
 from blis_core.results.trust import Situation
 from blis_core.workload.generated import GeneratedWorkload
 
@@ -135,7 +134,7 @@ def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> D
     pools: PoolDeployments | None = None
     horizon = MAX_INT64
     if isinstance(config, RunConfig):
-        parse_fitness_weights(config.fitness_weights)
+        _fitness_weights(config)
         pools = resolve_pools(config, deployment, policies.pools)
         if workload:
             horizon = generate_workload(config).horizon
@@ -143,6 +142,14 @@ def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> D
         _, horizon = replay_workload(cast("ReplayConfig", config))
     assemble(config, deployment, policies, horizon, simulator_seed(config), pools=pools)
     return deployment
+
+
+def _fitness_weights(config: RunConfig) -> dict[str, float]:
+    if not config.fitness_weights:
+        return {}
+    from blis_core.results.fitness import parse_fitness_weights
+
+    return parse_fitness_weights(config.fitness_weights)
 
 
 def run_simulation(
@@ -157,7 +164,7 @@ def run_simulation(
     """``blis run`` for a configuration that has been checked."""
     recorder = _recorder(config, keep_recording)
     with log.collected() as said:
-        fitness_weights = parse_fitness_weights(config.fitness_weights)
+        fitness_weights = _fitness_weights(config)
         policies = _policies(config, policy)
         deployment = resolve(config)
         pools = resolve_pools(config, deployment, policies.pools)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from blis_core.cluster.admission import AlwaysAdmit
 from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
-from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
 from blis_core.cluster.routing import RoundRobin
@@ -34,6 +33,7 @@ from blis_core.contracts import (
 from blis_core.engine.instance import NEVER, Instance
 
 if TYPE_CHECKING:
+    from blis_core.cluster.decisions import DecisionLog
     from blis_core.cluster.disaggregation import Disaggregation
     from blis_core.contracts import IntArray
 

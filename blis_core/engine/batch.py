@@ -74,6 +74,7 @@ class RunningBatch:
     def __init__(self, block_size: int, log: StepLog) -> None:
         self.members: dict[int, Member] = {}
         self.prefilling: list[Member] = []
+        """Those whose prompt is not complete after the step at hand."""
         self.parked: list[Member] = []
         self.groups: list[list[Member]] = [[] for _ in range(block_size)]
         """groups[k]: decodes that need a block in steps congruent to k, by rank."""

@@ -66,7 +66,9 @@ class BatchFormation:
         """Members that are done, but keep slot and blocks for the next choice (schedule lag)."""
         self._rank = 0
         self._refused: Request | None = None  # the last request that found no blocks
-        self._refused_room = -1  # free blocks that are certainly too few for it
+        self._refused_need = 0  # free blocks that it takes, if they can be counted
+        self.preempting = False
+        """Whether the latest step preempted somebody, and admitted nobody."""
         self._charged = False  # whether an attempt from outside may lengthen the next step
         # as attributes of their own, which are found faster than a store's class variables
         self._pure = store.refusals_are_pure
@@ -90,6 +92,7 @@ class BatchFormation:
         step = batch.log.steps
         preempted = self._allocate(chunks, step)
         self.store.clock = step + 1
+        self.preempting = preempted
         if preempted:
             members = batch.members
             return [chunk for chunk in chunks if chunk[0].rank in members], admitted
@@ -113,16 +116,16 @@ class BatchFormation:
                 and not isinstance(state, Suspended)
             ):
                 if not self._admit_transferred(request, now, admitted):
-                    self._refused = request
+                    self._refuse(request)
                     return
                 budget -= 1
                 continue
-            fits = self._fits(request, budget)
-            if fits is False:
-                self._refuse(request, store.total_blocks - store.used_blocks)
+            need = self._need(request, budget)
+            if need > store.total_blocks - store.used_blocks:
+                self._refuse(request, need)
                 return
             keys, hit, cached, tokens = self.next_chunk(request, budget)
-            if pure and not fits and not store.can_admit(hit, tokens):
+            if pure and not need and not store.can_admit(hit, tokens):
                 self._refuse(request)
                 return
             self._rank = rank = self._rank + 1
@@ -139,14 +142,19 @@ class BatchFormation:
                 return
             member.progress = cached
             budget -= tokens
-            self._join(member, now)
-            batch.prefilling.append(member)
+            waiting.pop()  # as in _join
+            members[rank] = member
+            request.state = RUNNING
+            request.engine = member
+            request.scheduling_delay = now - request.arrival
+            if cached + tokens < member.prompt_len:
+                batch.prefilling.append(member)
             admitted.append((member, tokens))
 
-    def _refuse(self, request: Request, room: int = -1) -> None:
+    def _refuse(self, request: Request, need: int = 0) -> None:
         """Note that ``request``, at the head of the queue, finds no blocks."""
         self._refused = request
-        self._refused_room = room
+        self._refused_need = need
 
     def _join(self, member: Member, now: int) -> None:
         """The head of the queue becomes a member of the batch."""
@@ -181,7 +189,8 @@ class BatchFormation:
             return False
         self._rank += 1
         self._join(member, now)
-        batch.prefilling.append(member)
+        if member.prompt_len > 1:
+            batch.prefilling.append(member)
         admitted.append((member, 1))
         return True
 
@@ -224,17 +233,13 @@ class BatchFormation:
         if request is not self._refused:
             return 0, False  # nobody has tried to admit it yet
         room = store.total_blocks - store.used_blocks
-        if room <= self._refused_room and request.keys is not None and request.keys.is_private():
-            return LONGEST_RUN, waiting.fixed_head
+        need = self._refused_need
+        if need and request.keys is not None and request.keys.is_private():
+            # the budget has not become smaller, and during a run blocks only become fewer
+            return (LONGEST_RUN, waiting.fixed_head) if need > room else (0, False)
         if isinstance(request, TransferredRequest) and not isinstance(request.engine, Suspended):
             # it needs one block, and there was none
             return (0, False) if room else (LONGEST_RUN, waiting.fixed_head)
-        fits = self._fits(request, limits.max_tokens - batch.decodes)
-        if fits:
-            return 0, False
-        if fits is False:
-            self._refused_room = room
-            return LONGEST_RUN, waiting.fixed_head  # blocks only become fewer
         _, hit, cached, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
         if store.can_admit(hit, tokens):
             return 0, False
@@ -299,26 +304,23 @@ class BatchFormation:
             tokens = long_prefill
         return keys, hit, cached, min(tokens, budget)
 
-    def _fits(self, request: Request, budget: int) -> bool | None:
-        """Whether ``request`` can be admitted, told without looking at the cache; None = unknown.
+    def _need(self, request: Request, budget: int) -> int:
+        """How many free blocks it takes to admit ``request``, whatever is cached; 0 = unknown.
 
         Blocks of a private prompt that are cached are free ones, so that it takes as many free
         blocks with them as without.
         """
         if self._limits.long_prefill or not self._countable:
-            return None
+            return 0
         keys = request.keys
         if keys is None:
             keys = self._chains.keys(request)
         own = keys.own
         if keys.head or (own is not None and own.shared):
-            return None
+            return 0
         state = request.engine
         prompt = request.prompt_len if state is None else state.length
-        if prompt > budget:
-            return None
-        store = self.store
-        return -(-prompt // self._size) <= store.total_blocks - store.used_blocks
+        return -(-prompt // self._size) if prompt <= budget else 0
 
     def target(self, request: Request) -> int:
         """Progress at which a request is done: all output but its last token, or the cap."""

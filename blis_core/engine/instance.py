@@ -51,8 +51,10 @@ class Instance(DecodeRuns):
 
     __slots__ = (
         "_arrived",
+        "_cached_context",
         "_chains",
         "_completion_time",
+        "_delays",
         "_dropped",
         "_first_token_delay",
         "_guard",
@@ -111,6 +113,7 @@ class Instance(DecodeRuns):
         self._output_time = latency.output_token_time()
         self._completion_time = latency.completion_time()
         self._first_token_delay = latency.first_token_delay
+        self._delays = type(latency).first_token_delay is not LatencyModel.first_token_delay
         self._chains = chains
         chains.listeners.append(store.chain_shared)
         self._limits = limits
@@ -129,6 +132,7 @@ class Instance(DecodeRuns):
         )
         self._semantics = semantics
         self._lag = semantics.schedule_lag
+        self._cached_context = semantics.cached_context
         self._transfers = type(store).consume_transfer_us is not KVStore.consume_transfer_us
         self._mirrors = store.mirrors
         self._watched = False  # whether ``_complete`` is called even if nobody is done
@@ -412,7 +416,14 @@ class Instance(DecodeRuns):
         if not batch.members and self._nothing_else_comes():
             self._guard.nobody_runs(self.log.steps, waiting.count, store)
         decodes = batch.decodes
-        joining = self._joining(chunks, admitted) if chunks or admitted else ()
+        joining: tuple[PrefillChunk, ...] = ()
+        if chunks or len(admitted) > 1:
+            joining = self._joining(chunks, admitted)
+        elif admitted:  # the same for a single member, the usual number
+            member, tokens = admitted[0]
+            if tokens:
+                context = member.progress if self._cached_context else 0
+                joining = (prefill_chunk((context, tokens, member.prompt_len)),)
         duration = self._step_time(batch_shape((joining, decodes, batch.context)))
         if self._transfers:
             duration += store.consume_transfer_us()
@@ -433,10 +444,12 @@ class Instance(DecodeRuns):
             member.progress += tokens
             if member.progress < member.prompt_len:
                 continue
-            batch.prefilling.remove(member)
+            if chunks and member in batch.prefilling:
+                batch.prefilling.remove(member)
             request = member.request
             if request.ttft < 0:
-                request.first_token_delay = delay = self._first_token_delay(decodes + len(joining))
+                delay = self._first_token_delay(decodes + len(joining)) if self._delays else 0
+                request.first_token_delay = delay
                 request.ttft = now + token_time - request.arrival + delay
             elif member.prompt_len > request.prompt_len:  # back from a preemption
                 self._bridge(member, now + token_time)
@@ -465,7 +478,7 @@ class Instance(DecodeRuns):
             if tokens:
                 # in its first step a request counts as having no context, cached prefix or not:
                 # the reference sets its progress only when the step has been executed
-                context = member.progress if self._semantics.cached_context else 0
+                context = member.progress if self._cached_context else 0
                 prefills.append(prefill_chunk((context, tokens, member.prompt_len)))
         return tuple(prefills)
 
@@ -544,7 +557,7 @@ class Instance(DecodeRuns):
     def _leave(self, member: Member) -> None:
         """Take a member out of the batch and give its blocks back."""
         self.batch.remove(member)
-        if self._semantics.schedule_lag:
+        if self._lag:
             self._formation.keep(member)
         else:
             self.store.release(member)

@@ -163,7 +163,10 @@ class DecodeRuns(ABC):
 
         Applies when all members decode and nobody can be admitted. False: use ``_step``.
         """
-        steps, absorb = self._formation.silent_steps()
+        formation = self._formation
+        if formation.preempting:
+            return False  # whoever lost its place is the next to be admitted
+        steps, absorb = formation.silent_steps()
         if not steps:
             return False
         batch, store, log, entering = self.batch, self.store, self.log, self._entering

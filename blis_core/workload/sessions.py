@@ -166,14 +166,14 @@ class SessionManager:
             tokens,
             len(tokens) - n_out,
             n_out,
-            max_output=n_out,
-            deadline=deadline(arrival, session.patience),
-            client=plan.client,
-            tenant=plan.tenant,
-            slo_class=plan.slo_class,
-            session=plan.session,
-            round_index=session.round,
-            model=plan.model,
+            n_out,  # the budget
+            deadline(arrival, session.patience),
+            plan.client,
+            plan.tenant,
+            plan.slo_class,
+            plan.model,
+            plan.session,
+            session.round,
         )
 
 
