@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from blis_core.results.arrays import RequestArrays
     from blis_core.results.attainment import slo_attainment, slo_attainment_by_class
     from blis_core.results.model import Results
-    from blis_core.results.request_list import RequestList
+    from blis_core.results.request_list import CompactRequests, RequestList
     from blis_core.rng import GoRand, stream_seed
     from blis_core.run import check_simulation, simulate
     from blis_core.structuring import structure
@@ -130,6 +130,7 @@ __all__ = [
     "CapacityAnalysis",
     "ChunkTime",
     "CoefficientQuery",
+    "CompactRequests",
     "ConfigCommand",
     "DecisionLog",
     "Deployment",
@@ -262,6 +263,7 @@ _ELSEWHERE = {
     "Register": "hookspecs",
     "ReplayConfig": "config",
     "RequestArrays": "results.arrays",
+    "CompactRequests": "results.request_list",
     "RequestList": "results.request_list",
     "Results": "results.model",
     "RoutingRecord": "cluster.decisions",

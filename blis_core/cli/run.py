@@ -24,7 +24,7 @@ def execute(config: RunConfig) -> None:
 
     from blis_core.run import run_simulation
 
-    results = run_simulation(config, watcher=run_watcher())
+    results = run_simulation(config, compact=True, watcher=run_watcher())
     if config.trace_output:
         from blis_core.trace.export import export_generated
 

@@ -12,15 +12,18 @@ from blis_core.engine.instance import NEVER
 class Arrivals:
     """Requests by time of arrival, taken one instant at a time.
 
-    ``requests`` come in order of arrival and are drawn only when they are due.
+    ``requests`` come in order of arrival and are drawn only when they are due. What was added is
+    remembered unless ``forgetful``.
     """
 
-    def __init__(self, requests: Iterable[Request]) -> None:
+    def __init__(self, requests: Iterable[Request], *, forgetful: bool = False) -> None:
         self._requests = iter(requests)
         self._next = next(self._requests, None)
         self._added: list[tuple[int, int, Request]] = []
         self.added: list[Request] = []
-        """Everything that was added, in that order."""
+        """Everything that was added, in that order, if it is remembered."""
+        self._count = 0  # of them
+        self._remember = None if forgetful else self.added.append
         self.taken = 0
         """Number of requests taken so far."""
         self.time = self._next.arrival if self._next is not None else NEVER
@@ -29,8 +32,10 @@ class Arrivals:
     def add(self, request: Request) -> None:
         """A session sends ``request``, which arrives later than everything taken so far."""
         arrival = request.arrival
-        heapq.heappush(self._added, (arrival, len(self.added), request))
-        self.added.append(request)
+        heapq.heappush(self._added, (arrival, self._count, request))
+        self._count += 1
+        if self._remember is not None:
+            self._remember(request)
         if arrival < self.time:
             self.time = arrival
 

@@ -49,9 +49,8 @@ Watcher = Callable[[int, int], None]
 _STRIDE = 256
 """Requests that an instance is given at once when nobody waits for it."""
 _CATCH_UP = 16_384
-"""Arrivals after which all instances catch up, lest requests pile up before them."""
-_FORGET = 1 << 26
-"""Tokens after which old prompts are forgotten (four bytes each)."""
+"""Arrivals after which all instances catch up, lest requests pile up before them, and requests
+that have ended are made compact if nobody needs them."""
 
 
 class ClusterOutcome:
@@ -134,6 +133,10 @@ class Cluster:
         the time of the event."""
         self._chosen: set[int] = set()  # instances that were touched at the present instant
         self._interrupted = False
+        self.compacts = False
+        """Whether nobody needs the requests that have ended (instances keep them as numbers) and
+        those that sessions add."""
+        self._compact_at = _CATCH_UP
         self.ended: list[Request] = []
         """Requests that ended in the instance event at hand, for watchers."""
         self.outcome = ClusterOutcome()
@@ -167,7 +170,7 @@ class Cluster:
         """
         self._lost = lost
         self.follow_ups = follow_ups
-        self.arrivals = arrivals = Arrivals(requests)
+        self.arrivals = arrivals = Arrivals(requests, forgetful=self.compacts)
         self.outcome.follow_ups = arrivals.added
         for index in range(len(self.instances)):
             self._connect(index)
@@ -251,7 +254,8 @@ class Cluster:
                 if self.ended:
                     continue  # they may have brought arrivals, earlier than this one
                 advance_at = arrivals.taken + _STRIDE
-                if chains.fresh_tokens >= _FORGET:
+                self._compact(arrivals)
+                if chains.fresh_tokens >= chains.enough_tokens:
                     self._forget()
             if now == NEVER:
                 instance.more_to_come = False
@@ -271,8 +275,16 @@ class Cluster:
             if arrivals.taken >= catch_up_at:
                 catch_up_at = arrivals.taken + _CATCH_UP
                 self.fleet.sync_all(now)
-            if chains.fresh_tokens >= _FORGET:
+                self._compact(arrivals)
+            if chains.fresh_tokens >= chains.enough_tokens:
                 self._forget()
+
+    def _compact(self, arrivals: Arrivals) -> None:
+        """Let go of requests that have ended, if there are many and nobody needs them."""
+        if self.compacts and arrivals.taken >= self._compact_at:
+            self._compact_at = arrivals.taken + _CATCH_UP
+            for instance in self.instances:
+                instance.compact()
 
     def _forget(self) -> None:
         """Drop what is known of prompts that are nowhere any more."""
@@ -297,6 +309,7 @@ class Cluster:
                 return
             else:
                 self._instant(now, arrivals)
+                self._compact(arrivals)
 
     def _run_closed(self, arrivals: Arrivals) -> None:
         """Take cluster events and completions in order of time, lowest instance first."""
@@ -309,6 +322,7 @@ class Cluster:
             if now <= change:
                 if now == NEVER or now > self._horizon:
                     return
+                self._compact(arrivals)
                 for index in self._instant(now, arrivals):
                     while index >= len(changes):
                         follows.append(self._follows(len(changes)))
@@ -327,7 +341,7 @@ class Cluster:
                     for watcher in self._watchers:
                         watcher(index, change)
                 changes[index] = instances[index].next_change()
-                if chains.fresh_tokens >= _FORGET:
+                if chains.fresh_tokens >= chains.enough_tokens:
                     self._forget()
 
     def _on_done(self, instance: Instance) -> Callable[[Request, int], None]:

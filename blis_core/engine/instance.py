@@ -37,7 +37,11 @@ from blis_core.errors import BlisError
 from blis_core.semantics import REFERENCE, Semantics
 
 if TYPE_CHECKING:
+    from blis_core.engine.archive import Archive
     from blis_core.kv.chains import ChainTable
+
+_COMPACT = 256
+"""Requests that are not worth the while of making them compact."""
 
 _Formed = tuple[list[tuple[Member, int]], list[tuple[Member, int]]]
 
@@ -50,9 +54,11 @@ class Instance(DecodeRuns):
     """
 
     __slots__ = (
+        "_archive",
         "_arrived",
         "_cached_context",
         "_chains",
+        "_compact_at",
         "_completion_time",
         "_delays",
         "_dropped",
@@ -147,6 +153,8 @@ class Instance(DecodeRuns):
         self._arrived = -1  # time of the latest arrival
         self._guard = StallGuard(name)
         self._dropped: set[str] = set()
+        self._archive: Archive | None = None
+        self._compact_at = _COMPACT
 
     # ------------------------------------------------------------------------------- events
 
@@ -295,6 +303,18 @@ class Instance(DecodeRuns):
                 request.itl_sum = request.itl_count = 0
         return taken
 
+    def compact(self) -> None:
+        """Keep requests that have ended as numbers only, if they are the most of those known."""
+        metrics = self.metrics
+        if len(metrics.requests) < self._compact_at:
+            return
+        if self._archive is None:
+            from blis_core.engine.archive import Archive
+
+            self._archive = Archive()
+        metrics.requests = self._archive.sweep(metrics.requests, without=self._dropped)
+        self._compact_at = 2 * len(metrics.requests) + _COMPACT
+
     def pause(self) -> None:
         """Make ``advance`` return after the event at hand."""
         self._paused = True
@@ -311,7 +331,10 @@ class Instance(DecodeRuns):
         for member in list(batch.members.values()):
             if member.phase == DECODE:
                 batch.end_decode(member)  # so that the latencies so far are known
-        if self._dropped:  # they leave no record
+        if self._archive is not None:
+            self._archive.close(metrics.requests, without=self._dropped)
+            metrics.archive, metrics.requests = self._archive, []
+        elif self._dropped:  # they leave no record
             metrics.requests = [r for r in metrics.requests if r.id not in self._dropped]
         metrics.itl_values, metrics.itl_weights = self.log.weighted()
         return metrics

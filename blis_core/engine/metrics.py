@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from blis_core.contracts import IntArray, Request
 
 
@@ -15,6 +17,7 @@ class InstanceMetrics:
     """
 
     __slots__ = (
+        "archive",
         "cache_hit_rate",
         "completed",
         "dropped_unservable",
@@ -56,11 +59,19 @@ class InstanceMetrics:
         self.queue_samples = 0  # number of executed steps
         self.peak_used_blocks = 0
         self.requests: list[Request] = []
-        """Every request that reached the instance and was not dropped as unservable."""
+        """Every request that reached the instance and was not dropped as unservable; of long runs
+        only those that have not ended."""
+        self.archive: Sequence[Request] | None = None
+        """At the end of a long run: all requests, in a form that takes less memory."""
         self.itl_values: IntArray | None = None
         """Inter-token latencies (us, int64) of completed requests, in any order; None = none."""
         self.itl_weights: IntArray | None = None
         """How often each of ``itl_values`` occurred (int64, >= 0); None = once each."""
+
+    @property
+    def records(self) -> Sequence[Request]:
+        """At the end of the run: every request, in the order in which they came."""
+        return self.requests if self.archive is None else self.archive
 
     @property
     def injected(self) -> int:

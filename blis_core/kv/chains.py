@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from blis_core.contracts import Request, TokenArray
 
+FORGET = 1 << 24
+"""Tokens after which old prompts are worth forgetting (four bytes each)."""
+
 
 class Segment:
     """The stretch of a sequence that no earlier sequence had: keys ``base..base+blocks-1``."""
@@ -128,7 +131,9 @@ class ChainTable:
         self.listeners: list[Callable[[Segment], None]] = []
         """Called with a segment when it becomes shared, before anybody can look up its keys."""
         self.fresh_tokens = 0
-        """Tokens that have been kept since the last ``forget``."""
+        """Tokens that have come since the last ``forget``."""
+        self.enough_tokens = FORGET
+        """How many of them are worth the while of another one."""
         self._roots: dict[bytes, Segment] = {}
         self._next_key = 0
 
@@ -192,9 +197,15 @@ class ChainTable:
         A sequence that comes again gets other keys. Nobody can tell if its blocks are cached
         nowhere and no request has them. For tables that never end; costs O(blocks known).
         """
+        kept = 0
+        for first, segment in list(self._roots.items()):
+            blocks = _keep(segment, held)
+            kept += blocks
+            if not blocks:
+                del self._roots[first]
+        # so that all the looking through what is kept costs no more than a constant per token
+        self.enough_tokens = FORGET + kept * self.block_size
         self.fresh_tokens = 0
-        for first in [first for first, at in self._roots.items() if not _kept(at, held)]:
-            del self._roots[first]
 
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
         segment = Segment(self, self._next_key, start, blocks, tokens, prompt)
@@ -223,12 +234,15 @@ class ChainTable:
         return common
 
 
-def _kept(segment: Segment, held: Container[int]) -> bool:
-    """Whether a key of the segment or of a continuation is held; drops continuations if not."""
-    children = segment.children
-    if children:
-        for label in [label for label, child in children.items() if not _kept(child, held)]:
-            del children[label]
-    return bool(children) or any(
-        key in held for key in range(segment.base, segment.base + segment.blocks)
-    )
+def _keep(segment: Segment, held: Container[int]) -> int:
+    """How many blocks are to be kept, those of continuations included; drops the other ones."""
+    kept = 0
+    if segment.children:
+        for label, child in list(segment.children.items()):
+            blocks = _keep(child, held)
+            kept += blocks
+            if not blocks:
+                del segment.children[label]
+    if kept or any(key in held for key in range(segment.base, segment.base + segment.blocks)):
+        return kept + segment.blocks
+    return 0

@@ -36,7 +36,7 @@ class _Extent:
         self.full = full
         """How many of the leading blocks have been indexed."""
         self.ids = ids
-        """Ids of tracked blocks; some may have been claimed since (see ``_stale``)."""
+        """Ids of tracked blocks; some may have been claimed since (see ``_vacate``)."""
 
 
 class Hit:
@@ -93,6 +93,7 @@ class PagedKVStore(KVStore):
         self._key_of: dict[int, int] = {}  # block -> its key
         self._refs = Counter[int]()  # block -> holders, if any
         self._stale = Counter[int]()  # block -> places in the queue that it has left
+        self._lying: dict[int, _Extent] = {}  # first id of an extent in the queue -> the extent
         self._tracked = 0  # running sequences that are tracked
         # private tails, by the first key
         self._extents: dict[int, _Extent] = {}  # in the queue, with at least one indexed block
@@ -333,6 +334,7 @@ class PagedKVStore(KVStore):
                 then = now
             extent.ids = self._identify(base, extent.count, extent.full)
             extent.base = -1
+            self._lying[extent.ids[0]] = extent
         if seq is not None:
             if then is None:
                 then = self._indexed(seq, self._frozen_clock) - len(seq.keys.head)
@@ -382,10 +384,33 @@ class PagedKVStore(KVStore):
             free = [block for block in ids if block not in refs]
         refs.update(ids)
         if free:
-            self._stale.update(free)
+            self._vacate(free)
             self.used_blocks += len(free)
         seq.blocks.extend(ids)
         self.hits += len(ids)
+
+    def _vacate(self, blocks: Sequence[int]) -> None:
+        """Free blocks are claimed: take their places out of the queue, or note that they are void.
+
+        A block that has been claimed before may have several places, all but one of them void. It
+        makes no difference which one is taken out.
+        """
+        lying = self._lying
+        while blocks:
+            extent = lying.get(blocks[0])
+            if extent is None or not extent.ids:
+                break
+            ids = extent.ids
+            # what is claimed together has been given back together, as a rule
+            count = min(len(ids), len(blocks))
+            if ids[:count] != blocks[:count]:
+                break
+            del ids[:count], lying[blocks[0]]
+            if ids:
+                lying[ids[0]] = extent
+            blocks = blocks[count:]
+        if blocks:
+            self._stale.update(blocks)
 
     def _let_go(self, blocks: list[int]) -> list[int]:
         """One holder less for each of these; returns those that nobody holds now, in order."""
@@ -483,6 +508,8 @@ class PagedKVStore(KVStore):
                 queue.popleft()
                 continue
             block = ids.pop()
+            if not ids:
+                self._lifted(queue[0], block)
             if block in self._stale:
                 self._skip(block)
                 continue
@@ -526,7 +553,7 @@ class PagedKVStore(KVStore):
                         del self._extents[extent.base]
                 count = -left
             else:
-                stale = self._stale
+                stale, first = self._stale, ids[0] if ids else -1
                 while count and ids:
                     block = ids.pop()
                     places = stale.get(block)
@@ -539,6 +566,7 @@ class PagedKVStore(KVStore):
                         stale[block] = places - 1
                 if not ids:
                     queue.popleft()
+                    self._lifted(extent, first)
             if not count:
                 return
 
@@ -549,7 +577,13 @@ class PagedKVStore(KVStore):
 
     def _enqueue(self, ids: list[int]) -> None:
         """Append tracked blocks to the queue; the last of them will be taken first."""
-        self._queue.append(_Extent(0, -1, 0, ids))
+        self._lying[ids[0]] = extent = _Extent(0, -1, 0, ids)
+        self._queue.append(extent)
+
+    def _lifted(self, extent: _Extent, first: int) -> None:
+        """The last id of an extent, which was its ``first``, has been taken from the queue."""
+        if self._lying.get(first) is extent:
+            del self._lying[first]
 
     def _skip(self, block: int) -> None:
         """Pass over a place in the queue that ``block`` has left."""

@@ -14,7 +14,7 @@ import numpy as np
 from blis_core.results import breakdown
 from blis_core.results.columns import Columns
 from blis_core.results.model import KVMetrics, MetricsBlock, Results
-from blis_core.results.request_list import RequestList
+from blis_core.results.request_list import CompactRequests, RequestList, joined
 from blis_core.results.statistics import WeightedIntegers, mean_ms, percentile_ms, plain_sum
 from blis_core.results.trust import Situation, cautions
 
@@ -62,7 +62,7 @@ def build_results(
     rejections by SLO class; ``rejected_admission`` is their sum unless given. Without
     ``fitness_weights`` no fitness is computed, without ``situation`` there are no cautions.
     """
-    columns = [Columns.of(metrics.requests) for metrics in instances]
+    columns = [Columns.of(metrics.records) for metrics in instances]
     total = merge(instances)
     pd: PDMetrics | None = None
     if disaggregation is not None and disaggregation.parents:
@@ -81,6 +81,7 @@ def build_results(
         from blis_core.results.fitness import fitness as score
 
         fitness = score(fitness_weights, cluster, *breakdown.latencies(union))
+    records = total.records
     results = Results(
         instances=[
             metrics_block(metrics, column)
@@ -116,7 +117,7 @@ def build_results(
         in_transit=in_transit,
         sessions=dict(sessions or {}),
         jain=breakdown.jain_index([tenant.tokens for tenant in tenants]),
-        requests=RequestList(total.requests),
+        requests=records if isinstance(records, CompactRequests) else RequestList(records),
         itl=_itl_pairs(total),
         generated=generated if generated is not None else [],
         workload_seed=workload_seed,
@@ -140,11 +141,15 @@ def merge(instances: Sequence[InstanceMetrics]) -> InstanceMetrics:
             setattr(total, counter, getattr(total, counter) + getattr(metrics, counter))
         total.sim_ended = max(total.sim_ended, metrics.sim_ended)
         total.peak_used_blocks = max(total.peak_used_blocks, metrics.peak_used_blocks)
-        total.requests.extend(metrics.requests)
     if instances:
         n = float(len(instances))
         total.cache_hit_rate = plain_sum(m.cache_hit_rate for m in instances) / n
         total.thrashing_rate = plain_sum(m.thrashing_rate for m in instances) / n
+    records = joined([metrics.records for metrics in instances])
+    if isinstance(records, list):
+        total.requests = records
+    else:
+        total.archive = records
     pairs = [_itl_pairs(metrics) for metrics in instances]
     if pairs:
         total.itl_values = np.concatenate([values for values, _ in pairs])
@@ -182,7 +187,7 @@ def _itl_pairs(metrics: InstanceMetrics) -> tuple[IntArray, IntArray]:
 def metrics_block(metrics: InstanceMetrics, columns: Columns | None = None) -> MetricsBlock:
     """The figures of one instance or of the cluster (``columns`` of its requests, if at hand)."""
     if columns is None:
-        columns = Columns.of(metrics.requests)
+        columns = Columns.of(metrics.records)
     block = MetricsBlock(
         instance_id=metrics.instance_id,
         completed_requests=metrics.completed,

@@ -1,22 +1,21 @@
-"""The records of a run for analysis: numpy columns, or a pandas frame, made on demand.
-
-:func:`arrays_of` and :func:`times_of` are the places that know how records are stored.
-"""
+"""The records of a run for analysis: numpy columns, or a pandas frame, made on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from blis_core.contracts import COMPLETED, Request
+from blis_core.contracts import COMPLETED
+from blis_core.results.request_list import coded, column, ids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
-    from blis_core.contracts import FloatArray, IntArray
+    from blis_core.contracts import FloatArray, IntArray, Request
 
     BoolArray = npt.NDArray[np.bool_]
     TextArray = npt.NDArray[np.str_]
@@ -94,13 +93,8 @@ class RequestTimes(NamedTuple):
 
 def times_of(requests: Sequence[Request]) -> RequestTimes:
     """The times of some records."""
-    import numpy as np
-
-    n = len(requests)
     return RequestTimes(
-        np.fromiter((r.arrival for r in requests), np.int64, n),
-        np.fromiter((r.ttft for r in requests), np.int64, n),
-        np.fromiter((r.e2e for r in requests), np.int64, n),
+        column(requests, "arrival"), column(requests, "ttft"), column(requests, "e2e")
     )
 
 
@@ -108,41 +102,44 @@ def arrays_of(requests: Sequence[Request]) -> RequestArrays:
     """The columns of some records."""
     import numpy as np
 
-    n = len(requests)
+    def times(name: str) -> FloatArray:
+        return _known(column(requests, name))
 
-    def whole(values: Iterable[int]) -> IntArray:
-        return np.fromiter(values, np.int64, n)
+    def recurring(name: str) -> npt.NDArray[Any]:
+        values, codes = coded(requests, name)
+        return np.array(values)[codes] if values else np.array([], dtype=np.str_)
 
-    def times(values: Iterable[float]) -> FloatArray:
-        column = np.fromiter(values, np.float64, n)
-        column[column < 0] = np.nan
-        return column
-
-    def text(values: Iterable[str]) -> TextArray:
-        return np.array(list(values), dtype=np.str_)
-
+    done, capped = column(requests, "e2e") >= 0, recurring("length_capped").astype(np.bool_)
+    lengths = column(requests, "output_len")
+    # as in Request.mean_itl_us
+    gaps = np.maximum(np.where(capped, column(requests, "itl_count"), lengths) - 1, 1)
+    itl = np.where(lengths == 0, 0.0, column(requests, "itl_sum") / gaps)
+    queued, sent = column(requests, "gateway_enqueue"), column(requests, "gateway_dispatch")
     return RequestArrays(
-        id=text(r.id for r in requests),
-        state=text(r.state for r in requests),
-        arrival_us=whole(r.arrival for r in requests),
-        prompt_tokens=whole(r.prompt_len for r in requests),
-        output_tokens=whole(r.output_len for r in requests),
-        ttft_us=times(r.ttft for r in requests),
-        mean_itl_us=times(r.mean_itl_us() if r.e2e >= 0 else -1.0 for r in requests),
-        e2e_us=times(r.e2e for r in requests),
-        scheduling_delay_us=times(r.scheduling_delay for r in requests),
-        gateway_delay_us=times(
-            r.gateway_dispatch - r.gateway_enqueue
-            if r.gateway_enqueue > 0 and r.gateway_dispatch > 0
-            else -1
-            for r in requests
-        ),
-        instance=text(r.assigned for r in requests),
-        slo_class=text(r.slo_class for r in requests),
-        tenant=text(r.tenant for r in requests),
-        client=text(r.client for r in requests),
-        session=text(r.session for r in requests),
-        round=whole(r.round_index for r in requests),
-        model=text(r.model for r in requests),
-        length_capped=np.fromiter((r.length_capped for r in requests), np.bool_, n),
+        id=np.array(ids(requests), dtype=np.str_),
+        state=recurring("state"),
+        arrival_us=column(requests, "arrival"),
+        prompt_tokens=column(requests, "prompt_len"),
+        output_tokens=lengths,
+        ttft_us=times("ttft"),
+        mean_itl_us=_known(np.where(done, itl, -1.0)),
+        e2e_us=times("e2e"),
+        scheduling_delay_us=times("scheduling_delay"),
+        gateway_delay_us=_known(np.where((queued > 0) & (sent > 0), sent - queued, -1)),
+        instance=recurring("assigned"),
+        slo_class=recurring("slo_class"),
+        tenant=recurring("tenant"),
+        client=recurring("client"),
+        session=recurring("session"),
+        round=column(requests, "round_index"),
+        model=recurring("model"),
+        length_capped=capped,
     )
+
+
+def _known(times: IntArray | FloatArray) -> FloatArray:
+    """Times as floats; negative ones were not recorded."""
+    import numpy as np
+
+    known: FloatArray = np.where(times < 0, np.nan, times)
+    return known

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from blis_core.results.numbers import json_text
+from blis_core.results.request_list import in_order
 
 if TYPE_CHECKING:
     from blis_core.contracts import Request
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 def render(results: Results) -> str:
     """The document, newline included; one request per line."""
     head = json_text(document(results))
-    ordered = sorted(results.requests, key=attrgetter("arrival", "id"))
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    lines = ",\n".join([f"    {encode(_request(r))}" for r in ordered])
+    lines = ",\n".join([f"    {encode(_request(r))}" for r in in_order(results.requests)])
     requests = f"[\n{lines}\n  ]" if lines else "[]"
     return f'{head[:-2]},\n  "requests": {requests}\n}}\n'
 

@@ -91,7 +91,7 @@ def latencies(columns: Columns) -> tuple[Distribution, Distribution]:
 
 def per_slo(columns: Columns) -> list[ClassMetrics]:
     """Latencies of every SLO class with recorded times (no class counts as ``default``)."""
-    groups = columns.groups([r.slo_class or "default" for r in columns.requests])
+    groups = columns.groups("slo_class", "default")
     found = [
         ClassMetrics(name=name, ttft=_summary(columns.ttft[rows]), e2e=_summary(columns.e2e[rows]))
         for name, rows in groups.items()
@@ -106,7 +106,7 @@ def per_model(columns: Columns, sim_ended: int) -> list[ModelMetrics]:
     """
     duration = float(sim_ended) / 1e6
     found = []
-    for name, rows in columns.groups([r.model for r in columns.requests]).items():
+    for name, rows in columns.groups("model").items():
         if not name:
             continue
         ttft, e2e = _summary(columns.ttft[rows]), _summary(columns.e2e[rows])
@@ -128,7 +128,7 @@ def per_model(columns: Columns, sim_ended: int) -> list[ModelMetrics]:
 def per_tenant(columns: Columns) -> list[TenantMetrics]:
     """Completed requests and their declared output tokens of every named tenant."""
     found = []
-    for name, rows in columns.groups([r.tenant for r in columns.requests]).items():
+    for name, rows in columns.groups("tenant").items():
         done = columns.e2e[rows] >= 0
         if name and done.any():
             found.append(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from blis_core.results.request_list import coded, column, joined
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,13 +28,12 @@ class Columns:
     @classmethod
     def of(cls, requests: Sequence[Request]) -> Columns:
         """The columns of some records."""
-        n = len(requests)
         return cls(
             requests,
-            np.fromiter((r.ttft for r in requests), np.int64, n),
-            np.fromiter((r.e2e for r in requests), np.int64, n),
-            np.fromiter((r.scheduling_delay for r in requests), np.int64, n),
-            np.fromiter((r.output_len for r in requests), np.int64, n),
+            column(requests, "ttft"),
+            column(requests, "e2e"),
+            column(requests, "scheduling_delay"),
+            column(requests, "output_len"),
         )
 
     @classmethod
@@ -43,18 +44,24 @@ class Columns:
         if not parts:
             return cls.of([])
         return cls(
-            [request for part in parts for request in part.requests],
+            joined([part.requests for part in parts]),
             np.concatenate([part.ttft for part in parts]),
             np.concatenate([part.e2e for part in parts]),
             np.concatenate([part.scheduling_delay for part in parts]),
             np.concatenate([part.output_len for part in parts]),
         )
 
-    def groups(self, names: Sequence[str]) -> dict[str, IntArray]:
-        """Row numbers by name (``names`` has one per row), in byte order of the names."""
-        found = sorted(set(names))
-        if len(found) == 1:  # the usual case: everything in one group
-            return {found[0]: np.arange(len(names))}
-        number = {name: i for i, name in enumerate(found)}
-        codes = np.fromiter((number[name] for name in names), np.int64, len(names))
-        return {name: np.flatnonzero(codes == i) for name, i in number.items()}
+    def groups(self, name: str, unnamed: str = "") -> dict[str, IntArray]:
+        """Row numbers by what the requests have as ``name``, in byte order.
+
+        ``unnamed`` stands for an empty text.
+        """
+        texts, codes = coded(self.requests, name)
+        if len(texts) == 1:  # the usual case: everything in one group
+            return {texts[0] or unnamed: np.arange(len(codes))}
+        members: dict[str, list[int]] = {}
+        for place, text in enumerate(texts):
+            members.setdefault(text or unnamed, []).append(place)
+        return {
+            text: np.flatnonzero(np.isin(codes, places)) for text, places in sorted(members.items())
+        }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blis_core.accuracy import RunFacts
+from blis_core.results.request_list import column, joined
 
 if TYPE_CHECKING:
     from blis_core.contracts import Request
@@ -24,34 +25,33 @@ def run_facts(
     total_blocks: int,
 ) -> RunFacts | None:
     """The facts of a run on equal instances; None if no request reached one."""
-    requests = [request for metrics in instances for request in metrics.requests]
+    requests = joined([metrics.records for metrics in instances])
     if not requests:
         return None
-    lengths = np.array([(r.prompt_len, r.output_len) for r in requests], dtype=np.int64)
-    arrivals = [r.arrival for r in requests]
-    span_s = (max(arrivals) - min(arrivals)) / 1e6
+    prompts, outputs = column(requests, "prompt_len"), column(requests, "output_len")
+    arrivals = column(requests, "arrival")
+    span_s = int(arrivals.max() - arrivals.min()) / 1e6
     return RunFacts(
         model=model,
         hardware=hardware,
         tp=tp,
         max_running=max_running,
         rate=(len(requests) - 1) / span_s / len(instances) if span_s > 0 else 0.0,
-        prompt_tokens=float(lengths[:, 0].mean()),
-        output_tokens=float(lengths[:, 1].mean()),
-        longest=int(lengths.sum(axis=1).max()),
-        peak_running=max(_peak_running(metrics.requests) for metrics in instances),
+        prompt_tokens=float(prompts.mean()),
+        output_tokens=float(outputs.mean()),
+        longest=int((prompts + outputs).max()),
+        peak_running=max(_peak_running(metrics.records) for metrics in instances),
         peak_kv_use=max(metrics.peak_used_blocks for metrics in instances) / total_blocks,
     )
 
 
 def _peak_running(requests: Sequence[Request]) -> int:
     """Most requests that were in the batch at once, among those that completed."""
-    times: Any = np.array(
-        [(r.arrival + r.scheduling_delay, r.arrival + r.e2e) for r in requests if r.e2e >= 0],
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    moments = np.concatenate((times[:, 0], times[:, 1]))
-    changes = np.repeat((1, -1), len(times))
+    arrivals, e2e = column(requests, "arrival"), column(requests, "e2e")
+    done = e2e >= 0
+    entered = (arrivals + column(requests, "scheduling_delay"))[done]
+    moments = np.concatenate((entered, (arrivals + e2e)[done]))
+    changes = np.repeat((1, -1), len(entered))
     # those that leave make room for those that enter at the same moment
     order = np.lexsort((changes, moments))
     return int(np.add.accumulate(changes[order]).max(initial=0))

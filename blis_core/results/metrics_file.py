@@ -6,7 +6,7 @@ requests and generic encoding costs several times as much.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from blis_core.results.numbers import (
@@ -16,9 +16,10 @@ from blis_core.results.numbers import (
     us_as_ms,
     us_as_s,
 )
+from blis_core.results.request_list import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from blis_core.contracts import Request
     from blis_core.results.model import Results
@@ -28,19 +29,29 @@ def write(path: str, results: Results) -> None:
     """Write the file, whole or not at all. BlisError if that is not possible."""
     from blis_core.files import atomic_write
 
-    atomic_write(path, render(results))
+    atomic_write(path, pieces(results))
 
 
 def render(results: Results) -> str:
     """The contents of the file (no newline at the end)."""
+    return "".join(pieces(results))
+
+
+def pieces(results: Results) -> Iterator[str]:
+    """The same, piece by piece: the whole would take more memory than the run."""
     block = json_text(results.cluster.reference_items())
     if not results.requests:
-        return block
+        yield block
+        return
+    yield f'{block[:-2]},\n  "requests": [\n'
     text = _Remembered(string_text)
     # The reference leaves the order of equal arrivals to chance; here it is that of the ids.
-    ordered = sorted(results.requests, key=attrgetter("arrival", "id"))
-    objects = ",\n".join([_request_text(request, text) for request in ordered])
-    return f'{block[:-2]},\n  "requests": [\n{objects}\n  ]\n}}'
+    objects = (_request_text(request, text) for request in in_order(results.requests))
+    between = ""
+    while some := list(islice(objects, 1000)):
+        yield between + ",\n".join(some)
+        between = ",\n"
+    yield "\n  ]\n}"
 
 
 class _Remembered(dict[str, str]):

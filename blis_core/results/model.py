@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from blis_core.records import Record
-from blis_core.results.request_list import RequestList
+from blis_core.results.request_list import CompactRequests, RequestList, column
 
 if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
@@ -180,7 +180,7 @@ class Results(Record):
     """If instances could come and go."""
     decisions: DecisionLog | None = attrs.field(default=None, repr=False)
     """If decisions were recorded; one by one only with ``simulate(..., keep_decisions=True)``."""
-    requests: RequestList = attrs.field(factory=RequestList, repr=False)
+    requests: RequestList | CompactRequests = attrs.field(factory=RequestList, repr=False)
     """Records: requests that reached an instance and were not dropped. A list, which also comes as
     numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
     itl: tuple[IntArray, IntArray] | None = attrs.field(default=None, eq=False, repr=False)
@@ -208,8 +208,10 @@ class Results(Record):
     def offered_rps(self) -> float:
         """Requests per second between the first and the last arrival, of those in ``requests``;
         0 for fewer than two."""
-        arrivals = [request.arrival for request in self.requests]
-        span = max(arrivals) - min(arrivals) if arrivals else 0
+        if not self.requests:
+            return 0.0
+        arrivals = column(self.requests, "arrival")
+        span = int(arrivals.max() - arrivals.min())
         return (len(arrivals) - 1) * 1e6 / span if span else 0.0
 
     def to_json(self) -> str:

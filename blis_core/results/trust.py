@@ -110,8 +110,8 @@ class _Run:
             self.cluster.injected_requests + turned_away + lost.gateway_depth + results.in_transit
         )
         # the requests of an instance are in order of arrival, or nearly
-        firsts = [metrics.requests[0].arrival for metrics in instances if metrics.requests]
-        lasts = [metrics.requests[-1].arrival for metrics in instances if metrics.requests]
+        firsts = [metrics.records[0].arrival for metrics in instances if metrics.records]
+        lasts = [metrics.records[-1].arrival for metrics in instances if metrics.records]
         self.span_s = (max(lasts) - min(firsts)) / 1e6 if firsts else 0.0
 
     def found(self) -> Iterator[str]:
@@ -320,7 +320,7 @@ class _Run:
                 )
             return
         instances = len(self._instances)
-        idle = [m.instance_id for m in self._instances if not m.requests and not m.injected]
+        idle = [m.instance_id for m in self._instances if not m.records and not m.injected]
         if idle and instances > 1 and self.arrived - self.turned_away >= 5 * instances:
             yield (
                 f"idle-instances: {len(idle)} of {instances} instances never got a request"
@@ -358,7 +358,7 @@ class _Run:
         """Length of a prefix that two requests of one instance share; 0 = none was seen."""
         for metrics in self._instances:
             groups: Counter[str] = Counter()
-            for request in metrics.requests[:_LOOKED_AT]:
+            for request in metrics.records[:_LOOKED_AT]:
                 group = request.prefix_group
                 if group and request.prefix_length > 0:
                     groups[group] += 1
@@ -369,7 +369,7 @@ class _Run:
     def _may_share(self) -> bool:
         """Whether prompts may be alike without a declared prefix: those of a session or a trace."""
         return self.situation.recorded or any(
-            request.session for metrics in self._instances for request in metrics.requests[:5]
+            request.session for metrics in self._instances for request in metrics.records[:5]
         )
 
     # ------------------------------------------------------------------------------- accuracy

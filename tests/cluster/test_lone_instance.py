@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from blis_core.api import simulate
 from blis_core.cluster import simulation
+from blis_core.kv import chains
 
 _BASE: dict[str, Any] = {"model": "qwen/qwen3-14b", "latency_model": "trained-physics"}
 
@@ -60,7 +61,7 @@ def test_forgetting_old_prompts_changes_nothing(options, monkeypatch):
     common = {"num_requests": 300, "prefix_tokens": 64, "total_kv_blocks": 700, "rate": 40.0}
     expected = _figures(**common | options)
     monkeypatch.setattr(simulation, "_CATCH_UP", 5)
-    monkeypatch.setattr(simulation, "_FORGET", 9000)
+    monkeypatch.setattr(chains, "FORGET", 9000)
     monkeypatch.setattr(simulation, "_STRIDE", 4)
     assert _figures(**common | options) == expected
 
@@ -76,7 +77,7 @@ def test_old_prompts_are_forgotten(monkeypatch):
 
     monkeypatch.setattr(simulation.Cluster, "_forget", watched)
     monkeypatch.setattr(simulation, "_CATCH_UP", 20)
-    monkeypatch.setattr(simulation, "_FORGET", 30_000)
+    monkeypatch.setattr(chains, "FORGET", 30_000)
     simulate(**_BASE, num_instances=2, num_requests=1500, rate=5.0, total_kv_blocks=200)
     assert len(kept) > 5
     assert max(kept) < 200
