@@ -440,4 +440,7 @@ def _collector_off() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():  # make what there is old, or it would be looked through
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -54,14 +54,15 @@ class StepLog:
         self._gaps.extend(values)
 
     def weighted(self) -> tuple[IntArray, IntArray]:
-        """Values and how often each counts."""
+        """Values and how often each counts. Nothing can be logged any more."""
         import numpy as np
 
         n = self.steps
-        values = np.frombuffer(self._values, dtype=np.int64).copy()
+        # in place and without copies: there may be millions of steps
+        values: IntArray = np.frombuffer(self._values, dtype=np.int64)
         change = np.bincount(np.frombuffer(self._starts, dtype=np.int64), minlength=n + 1)
         change -= np.bincount(np.frombuffer(self._ends, dtype=np.int64), minlength=n + 1)
-        weights = np.cumsum(change)[:n]
+        weights = np.cumsum(change, out=change)[:n]
         if self._gaps:
             gaps = np.frombuffer(self._gaps, dtype=np.int64)
             return np.concatenate((values, gaps)), np.concatenate((weights, np.ones_like(gaps)))

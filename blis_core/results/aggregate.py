@@ -151,7 +151,9 @@ def merge(instances: Sequence[InstanceMetrics]) -> InstanceMetrics:
     else:
         total.archive = records
     pairs = [_itl_pairs(metrics) for metrics in instances]
-    if pairs:
+    if len(pairs) == 1:
+        ((total.itl_values, total.itl_weights),) = pairs
+    elif pairs:
         total.itl_values = np.concatenate([values for values, _ in pairs])
         total.itl_weights = np.concatenate([weights for _, weights in pairs])
     return total

@@ -19,7 +19,7 @@ from blis_core.results.numbers import (
 from blis_core.results.request_list import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from blis_core.contracts import Request
     from blis_core.results.model import Results
@@ -44,9 +44,9 @@ def pieces(results: Results) -> Iterator[str]:
         yield block
         return
     yield f'{block[:-2]},\n  "requests": [\n'
-    text = _Remembered(string_text)
+    tails = _Tails()
     # The reference leaves the order of equal arrivals to chance; here it is that of the ids.
-    objects = (_request_text(request, text) for request in in_order(results.requests))
+    objects = (_request_text(request, tails) for request in in_order(results.requests))
     between = ""
     while some := list(islice(objects, 1000)):
         yield between + ",\n".join(some)
@@ -54,45 +54,41 @@ def pieces(results: Results) -> Iterator[str]:
     yield "\n  ]\n}"
 
 
-class _Remembered(dict[str, str]):
-    """Encoded texts by text; few names recur in many requests."""
+class _Tails(dict[tuple[str, str, str, str, bool], str]):
+    """The end of an element by what few combinations of names make of it."""
 
-    def __init__(self, encode: Callable[[str], str]) -> None:
-        super().__init__()
-        self._encode = encode
+    def __missing__(self, key: tuple[str, str, str, str, bool]) -> str:
+        tail = ""
+        for label, name in zip(_NAMES, key, strict=False):
+            if name:
+                tail += f',\n      "{label}": {string_text(str(name))}'
+        if key[-1]:
+            tail += ',\n      "length_capped": true'
+        self[key] = tail
+        return tail
 
-    def __missing__(self, text: str) -> str:
-        encoded = self[text] = self._encode(text)
-        return encoded
+
+_NAMES = ("slo_class", "tenant_id", "handled_by", "model")
 
 
-def _request_text(r: Request, text: _Remembered) -> str:
+def _request_text(r: Request, tails: _Tails) -> str:
     """One element of the list, indented. Times are ms, ``arrived_at`` is s."""
-    tail = ""
-    if r.slo_class:
-        tail += f',\n      "slo_class": {text[r.slo_class]}'
-    if r.tenant:
-        tail += f',\n      "tenant_id": {text[r.tenant]}'
-    if r.assigned:
-        tail += f',\n      "handled_by": {text[r.assigned]}'
-    if r.model:
-        tail += f',\n      "model": {text[r.model]}'
-    if r.length_capped:
-        tail += ',\n      "length_capped": true'
+    tail = tails[r.slo_class, r.tenant, r.assigned, r.model, r.length_capped]
     if r.gateway_enqueue > 0 and r.gateway_dispatch > 0:
         waited = r.gateway_dispatch - r.gateway_enqueue
         if waited:
             tail += f',\n      "gateway_queue_delay_ms": {float_text(waited / 1000.0)}'
+    itl = r.mean_itl_us()
+    ttft, e2e, delay = r.ttft, r.e2e, r.scheduling_delay
     return (
         "    {\n"
         f'      "arrived_at": {us_as_s(r.arrival)},\n'
         f'      "requestID": {string_text(r.id)},\n'
         f'      "num_prefill_tokens": {r.prompt_len},\n'
         f'      "num_decode_tokens": {r.output_len},\n'
-        f'      "ttft_ms": {us_as_ms(r.ttft) if r.ttft > 0 else "0"},\n'
-        f'      "itl_ms": {float_text(r.mean_itl_us() / 1000.0)},\n'
-        f'      "e2e_ms": {us_as_ms(r.e2e) if r.e2e > 0 else "0"},\n'
-        f'      "scheduling_delay_ms": '
-        f"{us_as_ms(r.scheduling_delay) if r.scheduling_delay > 0 else '0'}{tail}\n"
+        f'      "ttft_ms": {us_as_ms(ttft) if ttft > 0 else "0"},\n'
+        f'      "itl_ms": {float_text(itl / 1000.0)},\n'
+        f'      "e2e_ms": {us_as_ms(e2e) if e2e > 0 else "0"},\n'
+        f'      "scheduling_delay_ms": {us_as_ms(delay) if delay > 0 else "0"}{tail}\n'
         "    }"
     )

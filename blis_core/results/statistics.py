@@ -71,11 +71,12 @@ class WeightedIntegers:
         if weights is None:
             weights = np.ones(len(values), dtype=np.int64)
         if len(values):
-            lowest = int(values.min())
-            span = int(values.max()) - lowest + 1
-            if span <= 4 * len(values):
+            lowest, highest = int(values.min()), int(values.max())
+            if 0 <= lowest and highest < 4 * len(values):
+                lowest = 0  # spares a copy
+            if highest - lowest < 4 * len(values):
                 # Counting is several times faster than sorting. The counts are floats, but exact.
-                counts = np.bincount(values - lowest, weights)
+                counts = np.bincount(values - lowest if lowest else values, weights)
                 offsets = np.flatnonzero(counts)
                 values, weights = offsets + lowest, counts[offsets].astype(np.int64)
             else:
