@@ -72,7 +72,7 @@ class WeightedIntegers:
             weights = np.ones(len(values), dtype=np.int64)
         if len(values):
             lowest, highest = int(values.min()), int(values.max())
-            if 0 <= lowest and highest < 4 * len(values):
+            if lowest >= 0 and highest < 4 * len(values):
                 lowest = 0  # spares a copy
             if highest - lowest < 4 * len(values):
                 # Counting is several times faster than sorting. The counts are floats, but exact.
