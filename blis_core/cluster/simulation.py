@@ -20,6 +20,7 @@ from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, R
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
 from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.outcome import ClusterOutcome
 from blis_core.cluster.routing import RoundRobin
 from blis_core.cluster.saturation import SaturationDetector
 from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
@@ -51,27 +52,6 @@ _STRIDE = 256
 _CATCH_UP = 16_384
 """Arrivals after which all instances catch up, lest requests pile up before them, and requests
 that have ended are made compact if nobody needs them."""
-
-
-class ClusterOutcome:
-    """What the cluster itself counted."""
-
-    def __init__(self) -> None:
-        self.rejected = 0
-        """Requests that admission turned away, those over a tenant's budget included."""
-        self.rejected_by_class: dict[str, int] = {}
-        self.unroutable = 0
-        """Requests for a model that no instance serves."""
-        self.gateway_shed = 0
-        """Requests that a full gateway queue discarded."""
-        self.gateway_depth = 0
-        """Requests that waited at the gateway when the simulation ended."""
-        self.drained = 0
-        """Waiting requests that went with an instance drained at once."""
-        self.in_transit = 0
-        """Requests that were on their way to a wait queue when the simulation ended."""
-        self.follow_ups: list[Request] = []
-        """Requests that sessions added, in order of creation."""
 
 
 class Gateway:

@@ -1,7 +1,7 @@
 """The single-tier KV store: paged blocks, automatic prefix caching, least-recently-used reuse.
 
-Free blocks form a queue: taken at the head, given back at the tail, each keeping its content and
-its entry in the prefix index until it is taken again.
+Free blocks keep what they hold until they are taken again, in the order in which they were given
+back; see kv.free_blocks.
 
 Blocks come in two forms. Those that more than one sequence may hold are *tracked*: they have an id,
 a reference count and an entry in the index. Those behind a sequence's private tail (see kv.chains)
@@ -12,7 +12,7 @@ thousand. When a tail stops being private its blocks are given ids, as they stan
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import sub
@@ -21,22 +21,7 @@ from typing import ClassVar, cast
 from blis_core.contracts import KVSequence, KVSetup, KVStore
 from blis_core.errors import BlisError
 from blis_core.kv.chains import Chain, Segment
-
-
-class _Extent:
-    """Blocks that lie next to each other in the queue of free blocks; the last is taken first."""
-
-    __slots__ = ("base", "count", "full", "ids")
-
-    def __init__(self, count: int, base: int, full: int, ids: list[int] | None) -> None:
-        self.count = count
-        """Number of blocks, if they have no ids."""
-        self.base = base
-        """First key of the tail whose first ``count`` blocks these are; -1 = of no use."""
-        self.full = full
-        """How many of the leading blocks have been indexed."""
-        self.ids = ids
-        """Ids of tracked blocks; some may have been claimed since (see ``_vacate``)."""
+from blis_core.kv.free_blocks import Extent, FreeBlocks
 
 
 class Hit:
@@ -63,7 +48,7 @@ def _leading(index: dict[int, int], keys: Iterable[int]) -> list[int]:
     return cast("list[int]", blocks)
 
 
-class PagedKVStore(KVStore):
+class PagedKVStore(FreeBlocks, KVStore):
     """KV memory in one tier, on the GPU."""
 
     room_suffices: ClassVar[bool] = True
@@ -75,28 +60,16 @@ class PagedKVStore(KVStore):
                 f"a KV cache needs at least one block of one token, not {total_blocks} blocks"
                 f" of {block_size} (--total-kv-blocks, --block-size-in-tokens)"
             )
+        super().__init__(total_blocks)
         self.block_size = block_size
         self.total_blocks = total_blocks
-        self.used_blocks = 0
         self.clock = 0
-        self.hits = 0
-        self.misses = 0
-        self._untouched = total_blocks  # never used; they come before the queue
-        self._queue: deque[_Extent] = deque()
         # tracked blocks
         self._next_id = 0
-        self._index: dict[int, int] = {}  # key -> block registered last under it
-        # keys whose presence in the index has changed since ``freeze`` -> whether they were there
-        self._changed: dict[int, bool] | None = None
-        self._tails_then: dict[int, int] = {}  # private tail -> indexed blocks at ``freeze``
         self._frozen_clock = 0
-        self._key_of: dict[int, int] = {}  # block -> its key
         self._refs = Counter[int]()  # block -> holders, if any
-        self._stale = Counter[int]()  # block -> places in the queue that it has left
-        self._lying: dict[int, _Extent] = {}  # first id of an extent in the queue -> the extent
         self._tracked = 0  # running sequences that are tracked
         # private tails, by the first key
-        self._extents: dict[int, _Extent] = {}  # in the queue, with at least one indexed block
         self._running: dict[int, KVSequence] = {}
 
     # ------------------------------------------------------------------------------- queries
@@ -307,7 +280,7 @@ class PagedKVStore(KVStore):
                 if full > freed:
                     full = freed
             if freed > 0:
-                extent = _Extent(freed, base, full, None)
+                extent = Extent(freed, base, full, None)
                 self._queue.append(extent)
                 if full > 0:
                     self._extents[base] = extent
@@ -388,29 +361,6 @@ class PagedKVStore(KVStore):
             self.used_blocks += len(free)
         seq.blocks.extend(ids)
         self.hits += len(ids)
-
-    def _vacate(self, blocks: Sequence[int]) -> None:
-        """Free blocks are claimed: take their places out of the queue, or note that they are void.
-
-        A block that has been claimed before may have several places, all but one of them void. It
-        makes no difference which one is taken out.
-        """
-        lying = self._lying
-        while blocks:
-            extent = lying.get(blocks[0])
-            if extent is None or not extent.ids:
-                break
-            ids = extent.ids
-            # what is claimed together has been given back together, as a rule
-            count = min(len(ids), len(blocks))
-            if ids[:count] != blocks[:count]:
-                break
-            del ids[:count], lying[blocks[0]]
-            if ids:
-                lying[ids[0]] = extent
-            blocks = blocks[count:]
-        if blocks:
-            self._stale.update(blocks)
 
     def _let_go(self, blocks: list[int]) -> list[int]:
         """One holder less for each of these; returns those that nobody holds now, in order."""
@@ -495,131 +445,7 @@ class PagedKVStore(KVStore):
         seq.blocks.append(block)
         return old
 
-    def _take_one(self) -> tuple[int, int]:
-        """Take the head of the queue: its id (-1 = none) and the key that lost its entry."""
-        if self._untouched:
-            self._untouched -= 1
-            self.used_blocks += 1
-            self.misses += 1
-            return -1, -1
-        queue = self._queue
-        while (ids := queue[0].ids) is not None:
-            if not ids:
-                queue.popleft()
-                continue
-            block = ids.pop()
-            if not ids:
-                self._lifted(queue[0], block)
-            if block in self._stale:
-                self._skip(block)
-                continue
-            self.used_blocks += 1
-            self.misses += 1
-            return block, self._forget(block)
-        self._take(1)
-        return -1, -1
-
-    def _take(self, count: int) -> None:
-        """Take ``count`` blocks, at least one, for a private tail. There must be so many."""
-        self.used_blocks += count
-        self.misses += count
-        untouched = self._untouched
-        if untouched:
-            if count <= untouched:
-                self._untouched = untouched - count
-                return
-            self._untouched = 0
-            count -= untouched
-        queue, frozen = self._queue, self._changed is not None
-        while True:
-            extent = queue[0]
-            ids = extent.ids
-            if ids is None:
-                left = extent.count - count
-                if left > 0:
-                    extent.count = left
-                    if extent.full > left:
-                        if frozen:
-                            self._note(extent)
-                        extent.full = left
-                    return
-                queue.popleft()
-                extent.count = 0
-                if extent.full > 0:
-                    if frozen:
-                        self._note(extent)
-                    extent.full = 0
-                    if extent.base >= 0:
-                        del self._extents[extent.base]
-                count = -left
-            else:
-                stale, first = self._stale, ids[0] if ids else -1
-                while count and ids:
-                    block = ids.pop()
-                    places = stale.get(block)
-                    if places is None:
-                        self._forget(block)
-                        count -= 1
-                    elif places == 1:  # as _skip does
-                        del stale[block]
-                    else:
-                        stale[block] = places - 1
-                if not ids:
-                    queue.popleft()
-                    self._lifted(extent, first)
-            if not count:
-                return
-
-    def _note(self, extent: _Extent) -> None:
-        """An extent in the queue is about to lose indexed blocks: note what it had at freeze."""
-        if extent.base >= 0:
-            self._tails_then.setdefault(extent.base, extent.full)
-
-    def _enqueue(self, ids: list[int]) -> None:
-        """Append tracked blocks to the queue; the last of them will be taken first."""
-        self._lying[ids[0]] = extent = _Extent(0, -1, 0, ids)
-        self._queue.append(extent)
-
-    def _lifted(self, extent: _Extent, first: int) -> None:
-        """The last id of an extent, which was its ``first``, has been taken from the queue."""
-        if self._lying.get(first) is extent:
-            del self._lying[first]
-
-    def _skip(self, block: int) -> None:
-        """Pass over a place in the queue that ``block`` has left."""
-        places = self._stale[block]
-        if places == 1:
-            del self._stale[block]
-        else:
-            self._stale[block] = places - 1
-
-    def _forget(self, block: int) -> int:
-        """A free block loses its content, and its key the index entry, whatever block that names
-        (reference quirk 02-1). Returns the key, -1 if none."""
-        key = self._key_of.pop(block, -1)
-        if key >= 0 and self._index.pop(key, None) is not None and self._changed is not None:
-            self._changed.setdefault(key, True)
-        return key
-
     # ------------------------------------------------------------------------------- inspection
-
-    def free_keys(self) -> list[int]:
-        """Keys of the free blocks, next to be taken first; -1 = without (costs O(blocks))."""
-        skip = dict(self._stale)
-        keys = [-1] * self._untouched
-        for extent in self._queue:
-            if extent.ids is None:
-                keys += [
-                    extent.base + i if 0 <= i < extent.full and extent.base >= 0 else -1
-                    for i in reversed(range(extent.count))
-                ]
-                continue
-            for block in reversed(extent.ids):
-                if skip.get(block, 0):
-                    skip[block] -= 1
-                else:
-                    keys.append(self._key_of.get(block, -1))
-        return keys
 
     def cached_keys(self) -> set[int]:
         """Keys that a look-up would find (costs O(blocks))."""
