@@ -58,17 +58,20 @@ class _Tails(dict[tuple[str, str, str, str, bool], str]):
     """The end of an element by what few combinations of names make of it."""
 
     def __missing__(self, key: tuple[str, str, str, str, bool]) -> str:
+        slo_class, tenant, instance, model, capped = key
         tail = ""
-        for label, name in zip(_NAMES, key, strict=False):
-            if name:
-                tail += f',\n      "{label}": {string_text(str(name))}'
-        if key[-1]:
+        if slo_class:
+            tail += f',\n      "slo_class": {string_text(slo_class)}'
+        if tenant:
+            tail += f',\n      "tenant_id": {string_text(tenant)}'
+        if instance:
+            tail += f',\n      "handled_by": {string_text(instance)}'
+        if model:
+            tail += f',\n      "model": {string_text(model)}'
+        if capped:
             tail += ',\n      "length_capped": true'
         self[key] = tail
         return tail
-
-
-_NAMES = ("slo_class", "tenant_id", "handled_by", "model")
 
 
 def _request_text(r: Request, tails: _Tails) -> str:
