@@ -194,6 +194,8 @@ def _unknown_key(key: str, known: list[str]) -> str:
     hint = f"known keys: {', '.join(sorted(known))}"
     if close:
         hint = f"did you mean {by_lower_case[close[0]]!r}?"
+    elif "params" in known:
+        hint += " (what a type asks for stands in params)"
     return f"unknown key {key!r}; {hint}"
 
 

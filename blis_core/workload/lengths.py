@@ -26,9 +26,11 @@ def _require(setup: LengthSetup, kind: str, *names: str) -> list[float]:
     """The named parameters, in order. Raises BlisError that lists the missing ones."""
     missing = [name for name in names if name not in setup.params]
     if missing:
+        others = [name for name in setup.params if name not in names]
+        hint = f"; not one of them: {', '.join(others)}" if others else ""
         raise BlisError(
             f"length distribution '{kind}' needs the parameters {', '.join(names)}; "
-            f"missing: {', '.join(missing)}"
+            f"missing: {', '.join(missing)}{hint}"
         )
     return [setup.params[name] for name in names]
 

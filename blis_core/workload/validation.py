@@ -222,5 +222,7 @@ def _at_least(at: str, value: int, bound: int) -> None:
 
 
 def _positive(at: str, value: float) -> None:
+    if value == 0:
+        raise BlisError(f"{at} is missing, or 0; it must be a finite number greater than 0")
     if not 0 < value < math.inf:
         raise BlisError(f"{at} must be a finite number greater than 0, not {value}")

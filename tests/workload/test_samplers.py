@@ -105,6 +105,11 @@ def test_one_missing_parameter() -> None:
         length_sampler("gaussian", mean=1, std_dev=1, min=1)
 
 
+def test_a_parameter_of_another_name_is_told() -> None:
+    with pytest.raises(BlisError, match=r"missing: std_dev; not one of them: stdev$"):
+        length_sampler("gaussian", mean=1, stdev=1, min=1, max=3)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("3.9", 3), ("5abc", 5), ("1e2", 1), ("1_000", 1), ("0x20", 0), ("  +8", 8), ("010", 10)],

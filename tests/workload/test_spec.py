@@ -45,6 +45,13 @@ def test_recorded_loading(case: dict[str, Any]) -> None:
         ("clients: [{}, {arival: {}}]", "w: clients[1]: unknown key 'arival'; did you mean 'arriv"),
         ("seed: 1\nseed: 2", "w, line 2: key 'seed' is given twice"),
         ("clients: [{factory: {rate_per_us: 1}}]", "w: clients[0]: unknown key 'factory'"),
+        (
+            "clients: [{input_distribution: {type: constant, value: 3}}]",
+            (
+                "w: clients[0].input_distribution: unknown key 'value'; known keys: file, params,"
+                " type (what a type asks for stands in params)"
+            ),
+        ),
         ("cohorts: [{lifecycle: {}}]", "w: cohorts[0]: unknown key 'lifecycle'"),
         (
             "servegen_data: {span_start: 1:30}",

@@ -77,6 +77,7 @@ LENGTHS = "(choose from constant, empirical, exponential, gaussian, pareto_logno
     ("changes", "message"),
     [
         ({"slo_class": "Batch"}, "slo_class: unknown 'Batch', did you mean 'batch'? (choose from "),
+        ({"rate_fraction": 0.0}, "rate_fraction is missing, or 0; it must be a finite number gr"),
         ({"think_time_us": -1}, "think_time_us must be at least 0, not -1"),
         (
             {"rate_fraction": math.inf},
@@ -93,7 +94,7 @@ LENGTHS = "(choose from constant, empirical, exponential, gaussian, pareto_logno
         ),
         (
             {"arrival": Arrival(process="constant", cv=0.0)},
-            "arrival.cv must be a finite number greater than 0, not 0.0",
+            "arrival.cv is missing, or 0; it must be a finite number greater than 0",
         ),
         (
             {"output_distribution": Distribution(type="lognormal")},
