@@ -158,7 +158,11 @@ def take(requests: Sequence[Request], rows: IntArray) -> Iterator[Request]:
 def in_order(requests: Sequence[Request]) -> Iterator[Request]:
     """The requests by time of arrival, equal ones by id."""
     if isinstance(requests, list):
-        yield from sorted(requests, key=attrgetter("arrival", "id"))
+        arrivals = column(requests, "arrival")
+        if (arrivals[1:] > arrivals[:-1]).all():  # as they came, usually
+            yield from requests
+        else:
+            yield from sorted(requests, key=attrgetter("arrival", "id"))
         return
     same: list[Request] = []
     for request in take(requests, np.argsort(column(requests, "arrival"), kind="stable")):
