@@ -191,7 +191,10 @@ def test_losses_are_told(capsys: Any) -> None:
         ([], "--from: name at least one"),
         ([simple(-1, 1)], "must be finite and at least 0, not -1"),
         ([simple(float("inf"), 1)], "must be finite and at least 0, not inf"),
-        ([simple(0, 1)], "aggregate_rate must be a finite number greater than 0"),
+        (
+            [simple(0, 1)],
+            "aggregate_rate is missing, or 0; it must be a finite number greater than 0",
+        ),
         ([simple(1)], "nothing makes requests"),
         ([simple(1, 1), attrs.evolve(simple(1, 1), category="x"), simple(1, -1)], r"clients\[2\]"),
     ],
