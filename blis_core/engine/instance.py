@@ -8,8 +8,9 @@ other steps go through engine.steps. Both commit the same state, and the tests c
 from __future__ import annotations
 
 import heapq
+from bisect import insort
+from collections import deque
 from collections.abc import Callable
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 from blis_core.contracts import (
@@ -128,7 +129,7 @@ class Instance(Steps):
         self._transfers = type(store).consume_transfer_us is not KVStore.consume_transfer_us
         self._mirrors = store.mirrors
         self._watched = False  # whether ``_complete`` is called even if nobody is done
-        self._entering: list[tuple[int, int, Request]] = []
+        self._entering: deque[tuple[int, int, Request]] = deque()  # in order
         self._timeouts: list[tuple[int, int, Request]] = []
         self._sequence = 0
         self._next_step = NEVER
@@ -164,7 +165,12 @@ class Instance(Steps):
         request.assigned = self.name
         self._sequence += 1
         enters = time + self._queueing_time(request.prompt_len)
-        heappush(self._entering, (enters, self._sequence, request))
+        entry = (enters, self._sequence, request)
+        entering = self._entering
+        if entering and enters < entering[-1][0]:
+            insort(entering, entry)
+        else:  # as they come, if all take the same time
+            entering.append(entry)
         self.metrics.requests.append(request)
         self._arrived = time
         if self._clock < time <= self._horizon:
@@ -220,7 +226,7 @@ class Instance(Steps):
             if enters <= step and enters <= times_out:
                 if enters >= end:
                     return
-                self._enqueue(heapq.heappop(entering)[2], enters)
+                self._enqueue(entering.popleft()[2], enters)
             elif step <= times_out:
                 if step >= end:
                     return

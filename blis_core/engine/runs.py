@@ -14,6 +14,7 @@ from blis_core.contracts import COMPLETED
 from blis_core.engine.plan import FEW, NEVER, Plan, batch_shape, make_plan
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
     from blis_core.contracts import BatchShape, KVStore, LatencyModel, Request
@@ -56,7 +57,7 @@ class DecodeRuns(ABC):
     log: StepLog
     metrics: InstanceMetrics
     _formation: BatchFormation
-    _entering: list[tuple[int, int, Request]]
+    _entering: deque[tuple[int, int, Request]]
     _timeouts: list[tuple[int, int, Request]]
     _clock: int
     _mirrors: bool
@@ -273,7 +274,7 @@ class DecodeRuns(ABC):
         joined: list[int] = []
         start = starts[k + steps - 1]
         while entering and entering[0][0] <= start:
-            enters, _, request = heapq.heappop(entering)
+            enters, _, request = entering.popleft()
             waited = waiting.count
             self._enqueue(request, enters)
             if waiting.count > waited:
