@@ -112,17 +112,8 @@ def _header(text: str, name: str) -> str:
 
 def _read(path: str) -> str:
     """Contents of a file, "" if it cannot be read."""
-    # without Python's layers of files: there may be hundreds of distributions, most without points
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
-    try:
-        parts = []
-        while part := os.read(descriptor, 1 << 16):
-            parts.append(part)
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return b"".join(parts).decode("utf-8", "replace").replace("\r\n", "\n")

@@ -22,8 +22,8 @@ class Arrivals:
         self._added: list[tuple[int, int, Request]] = []
         self.added: list[Request] = []
         """Everything that was added, in that order, if it is remembered."""
-        self._count = 0  # of them
-        self._remember = None if forgetful else self.added.append
+        self._forgetful = forgetful
+        self._count = 0  # of those that were added
         self.taken = 0
         """Number of requests taken so far."""
         self.time = self._next.arrival if self._next is not None else NEVER
@@ -34,8 +34,8 @@ class Arrivals:
         arrival = request.arrival
         heapq.heappush(self._added, (arrival, self._count, request))
         self._count += 1
-        if self._remember is not None:
-            self._remember(request)
+        if not self._forgetful:
+            self.added.append(request)
         if arrival < self.time:
             self.time = arrival
 

@@ -7,17 +7,17 @@ made again when somebody asks for one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blis_core.contracts import COMPLETED, TIMED_OUT, Request
+from blis_core.engine.compact import BLOCK, Compact
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Iterator
 
     from blis_core.contracts import FloatArray, IntArray
 
@@ -62,14 +62,13 @@ _TRAITS = (
 _DIFFERENCES = {"max_output": "output_len", "itl_count": "output_len", "deadline": "arrival"}
 """Columns that are kept as differences to another one, which most requests have in common."""
 _ID = "request_"
-_BLOCK = 4096  # requests that are made at once
 
 _integers = [attrgetter(name) for name in _INTEGERS]
 _floats = [attrgetter(name) for name in _FLOATS]
 _traits = attrgetter(*_TRAITS)
 
 
-class Archive(Sequence[Request]):
+class Archive(Compact):
     """The requests of one instance in the order in which they came, once it is closed."""
 
     def __init__(self) -> None:
@@ -85,6 +84,7 @@ class Archive(Sequence[Request]):
         # of a closed archive
         self._columns: dict[str, Column] = {}
         self._floats: dict[str, FloatArray] = {}
+        self._traits: list[tuple[Any, ...]] = []
         self._names: IntArray | list[str] = []
         self._size = 0
 
@@ -149,6 +149,7 @@ class Archive(Sequence[Request]):
         order = np.argsort(numbers, kind="stable")
         self._size = len(order)
         self._numbers = []
+        self._traits = list(self._combinations)
         for name in list(self._chunks):
             chunks = self._chunks.pop(name)
             values = np.empty(self._size, np.int64)
@@ -180,7 +181,7 @@ class Archive(Sequence[Request]):
         """Texts that the requests have as ``name``, and the place of each one's text in them."""
         at = _TRAITS.index(name)
         places: dict[str, int] = {}
-        place = [places.setdefault(traits[at], len(places)) for traits in self._combinations]
+        place = [places.setdefault(traits[at], len(places)) for traits in self._traits]
         codes: IntArray = np.array(place, dtype=np.int64)[self.column("trait")]
         return list(places), codes
 
@@ -190,11 +191,10 @@ class Archive(Sequence[Request]):
 
     def take(self, rows: IntArray) -> Iterator[Request]:
         """The requests of these rows, in their order."""
-        combinations = list(self._combinations)
-        for start in range(0, len(rows), _BLOCK):
-            yield from self._made(rows[start : start + _BLOCK], combinations)
+        for start in range(0, len(rows), BLOCK):
+            yield from self._made(rows[start : start + BLOCK])
 
-    def _made(self, rows: IntArray, combinations: list[tuple[Any, ...]]) -> Iterator[Request]:
+    def _made(self, rows: IntArray) -> Iterator[Request]:
         columns: list[Iterable[Any]] = []
         for name in _INTEGERS:
             whole = self._columns[name]
@@ -215,7 +215,7 @@ class Archive(Sequence[Request]):
             request = Request(name, 0, None, 0, 0)
             for attribute, value in zip((*_INTEGERS, *_FLOATS), values, strict=True):
                 setattr(request, attribute, value)
-            for attribute, value in zip(_TRAITS, combinations[trait], strict=True):
+            for attribute, value in zip(_TRAITS, self._traits[trait], strict=True):
                 setattr(request, attribute, value)
             yield request
 
@@ -228,19 +228,6 @@ class Archive(Sequence[Request]):
     def __len__(self) -> int:
         """Number of requests; 0 before the archive is closed."""
         return self._size
-
-    def __iter__(self) -> Iterator[Request]:
-        return self.take(np.arange(self._size))
-
-    @overload
-    def __getitem__(self, index: int) -> Request: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Request]: ...
-    def __getitem__(self, index: int | slice) -> Request | list[Request]:
-        rows = np.arange(self._size)[index]
-        if isinstance(index, slice):
-            return list(self.take(rows))
-        return next(self.take(np.array([rows])))
 
 
 def _packed(values: IntArray) -> Column:

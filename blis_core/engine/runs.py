@@ -170,7 +170,7 @@ class DecodeRuns(ABC):
         steps, absorb = formation.silent_steps()
         if not steps:
             return False
-        batch, store, log, entering = self.batch, self.store, self.log, self._entering
+        batch, log, entering = self.batch, self.log, self._entering
         first = log.steps
         to_finish = batch.next_finish() - first + 1
         # comparisons rather than min(): this runs more often than anything else
@@ -207,24 +207,13 @@ class DecodeRuns(ABC):
         if absorb and entering:
             steps, joined = self._absorb(starts, k, steps)
         start, after = starts[k + steps - 1], starts[k + steps]
-        self._last_duration = duration = after - start
         log.add_many(plan.token_times[k : k + steps], after - now + steps * self._output_time)
         batch.context += steps * batch.decodes
         metrics = self.metrics
         metrics.queue_sum += waited * steps
         for time in joined:
             metrics.queue_sum += k + steps - bisect_left(starts, time, k + 1, k + steps)
-        store.advance(batch.groups, first, steps)
-        if self._mirrors:
-            store.mirror(batch.members.values(), steps)
-        if store.used_blocks > metrics.peak_used_blocks:
-            metrics.peak_used_blocks = store.used_blocks
-        if start > self._clock:  # and not beyond the horizon
-            self._clock = start
-        if steps == to_finish or self._watched:
-            self._complete(batch.finished(log.steps - 1), start, duration)
-        else:
-            self._next_step = after
+        self._ran(first, steps, start, after, finishes=steps == to_finish)
         return True
 
     def _run_few(self, now: int, steps: int, last_start: int, to_finish: int) -> None:
@@ -232,11 +221,11 @@ class DecodeRuns(ABC):
 
         At most ``steps``, and those that start by ``last_start``, as the first does.
         """
-        batch, store, log, metrics = self.batch, self.store, self.log, self.metrics
+        batch, log = self.batch, self.log
         first, decodes, context = log.steps, batch.decodes, batch.context
         step_time, overhead = self._step_time, self._output_time
         times: list[int] = []
-        duration, start, after = 1, now, now
+        start = after = now
         for _ in range(steps):
             duration = step_time(batch_shape(((), decodes, context)))
             if duration < 1:
@@ -248,10 +237,18 @@ class DecodeRuns(ABC):
             if after > last_start:
                 break
         steps = len(times)
-        self._last_duration = duration
         log.add_many(times, after - now + steps * overhead)
         batch.context = context
-        metrics.queue_sum += self.waiting.count * steps
+        self.metrics.queue_sum += self.waiting.count * steps
+        self._ran(first, steps, start, after, finishes=steps == to_finish)
+
+    def _ran(self, first: int, steps: int, start: int, after: int, *, finishes: bool) -> None:
+        """What becomes of ``steps`` decode steps from number ``first`` on, once they are logged.
+
+        The last one lasts from ``start`` to ``after``; ``finishes``: somebody is done with it.
+        """
+        batch, store, metrics = self.batch, self.store, self.metrics
+        self._last_duration = after - start
         store.advance(batch.groups, first, steps)
         if self._mirrors:
             store.mirror(batch.members.values(), steps)
@@ -259,8 +256,8 @@ class DecodeRuns(ABC):
             metrics.peak_used_blocks = store.used_blocks
         if start > self._clock:  # and not beyond the horizon
             self._clock = start
-        if steps == to_finish or self._watched:
-            self._complete(batch.finished(log.steps - 1), start, duration)
+        if finishes or self._watched:
+            self._complete(batch.finished(first + steps - 1), start, after - start)
         else:
             self._next_step = after
 

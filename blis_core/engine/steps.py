@@ -65,14 +65,7 @@ class Steps(DecodeRuns):
         if not batch.members and self._nothing_else_comes():
             self._guard.nobody_runs(self.log.steps, waiting.count, store)
         decodes = batch.decodes
-        joining: tuple[PrefillChunk, ...] = ()
-        if chunks or len(admitted) > 1:
-            joining = self._joining(chunks, admitted)
-        elif admitted:  # the same for a single member, the usual number
-            member, tokens = admitted[0]
-            if tokens:
-                context = member.progress if self._cached_context else 0
-                joining = (prefill_chunk((context, tokens, member.prompt_len)),)
+        joining = self._joining(chunks, admitted) if chunks or admitted else ()
         duration = self._step_time(batch_shape((joining, decodes, batch.context)))
         if self._transfers:
             duration += store.consume_transfer_us()

@@ -107,14 +107,11 @@ class FreeBlocks:
                 stale, first = self._stale, ids[0] if ids else -1
                 while count and ids:
                     block = ids.pop()
-                    places = stale.get(block)
-                    if places is None:
+                    if block in stale:
+                        self._skip(block)
+                    else:
                         self._forget(block)
                         count -= 1
-                    elif places == 1:  # as _skip does
-                        del stale[block]
-                    else:
-                        stale[block] = places - 1
                 if not ids:
                     queue.popleft()
                     self._lifted(extent, first)

@@ -371,7 +371,7 @@ class PagedKVStore(FreeBlocks, KVStore):
             pairs = list(zip(blocks, holders, strict=True))
             dict.update(refs, ((block, count - 1) for block, count in pairs if count > 1))
             return [block for block, count in pairs if count == 1]
-        if shared:
+        if shared:  # Counter.update would add to what there is
             dict.update(refs, zip(blocks, map(sub, holders[:shared], _ONES), strict=False))
         return blocks[shared:]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from blis_core.contracts import Request
+from blis_core.engine.compact import BLOCK, Compact
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ class RequestList(list[Request], _AsColumns):
     """The records of a run: a list of :class:`Request`, which also comes as columns."""
 
 
-class CompactRequests(_AsColumns):
+class CompactRequests(_AsColumns, Compact):
     """The same for runs of many requests, which are kept as numbers.
 
     A :class:`Request` is made whenever one is asked for: changing it changes nothing here.
@@ -84,8 +85,8 @@ class CompactRequests(_AsColumns):
 
     def take(self, rows: IntArray) -> Iterator[Request]:
         """The requests of these rows, in their order."""
-        for start in range(0, len(rows), 4096):
-            block = rows[start : start + 4096]
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
             owners = np.searchsorted(self._ends, block, side="right")
             makers = {}
             for owner in np.unique(owners).tolist():
@@ -100,37 +101,25 @@ class CompactRequests(_AsColumns):
     def __iter__(self) -> Iterator[Request]:
         return chain.from_iterable(self._parts)
 
-    @overload
-    def __getitem__(self, index: int) -> Request: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Request]: ...
-    def __getitem__(self, index: int | slice) -> Request | list[Request]:
-        rows = np.arange(len(self))[index]
-        if isinstance(index, slice):
-            return list(self.take(rows))
-        return next(self.take(np.array([rows])))
-
 
 def joined(parts: Sequence[Sequence[Request]]) -> Sequence[Request]:
-    """All records of the parts, in order; a list if all of them are lists."""
-    if all(isinstance(part, list) for part in parts):
-        return list(chain.from_iterable(parts))
-    return CompactRequests(parts)
+    """All records of the parts, in order; a list if none of them is compact."""
+    if any(isinstance(part, Compact) for part in parts):
+        return CompactRequests(parts)
+    return list(chain.from_iterable(parts))
 
 
 def column(requests: Sequence[Request], name: str) -> IntArray:
     """The numbers that all of the requests have as ``name``."""
-    if isinstance(requests, list):
-        return np.fromiter(map(attrgetter(name), requests), np.int64, len(requests))
-    found: IntArray = requests.column(name)  # type: ignore[attr-defined]
-    return found
+    if isinstance(requests, Compact):
+        return requests.column(name)
+    return np.fromiter(map(attrgetter(name), requests), np.int64, len(requests))
 
 
 def coded(requests: Sequence[Request], name: str) -> tuple[list[str], IntArray]:
     """Texts that the requests have as ``name``, and the place of each one's text in them."""
-    if not isinstance(requests, list):
-        found: tuple[list[str], IntArray] = requests.coded(name)  # type: ignore[attr-defined]
-        return found
+    if isinstance(requests, Compact):
+        return requests.coded(name)
     values = list(map(attrgetter(name), requests))
     texts = list(dict.fromkeys(values))
     if len(texts) == 1:  # the usual case
@@ -141,31 +130,29 @@ def coded(requests: Sequence[Request], name: str) -> tuple[list[str], IntArray]:
 
 def ids(requests: Sequence[Request]) -> list[str]:
     """The ids of the requests."""
-    if isinstance(requests, list):
-        return [request.id for request in requests]
-    found: list[str] = requests.ids()  # type: ignore[attr-defined]
-    return found
+    if isinstance(requests, Compact):
+        return requests.ids()
+    return [request.id for request in requests]
 
 
 def take(requests: Sequence[Request], rows: IntArray) -> Iterator[Request]:
     """The requests of these rows, in their order."""
-    if isinstance(requests, list):
-        return map(requests.__getitem__, rows.tolist())
-    found: Iterator[Request] = requests.take(rows)  # type: ignore[attr-defined]
-    return found
+    if isinstance(requests, Compact):
+        return requests.take(rows)
+    return map(requests.__getitem__, rows.tolist())
 
 
 def in_order(requests: Sequence[Request]) -> Iterator[Request]:
     """The requests by time of arrival, equal ones by id."""
-    if isinstance(requests, list):
-        arrivals = column(requests, "arrival")
+    arrivals = column(requests, "arrival")
+    if not isinstance(requests, Compact):
         if (arrivals[1:] > arrivals[:-1]).all():  # as they came, usually
             yield from requests
         else:
             yield from sorted(requests, key=attrgetter("arrival", "id"))
         return
     same: list[Request] = []
-    for request in take(requests, np.argsort(column(requests, "arrival"), kind="stable")):
+    for request in take(requests, np.argsort(arrivals, kind="stable")):
         if same and request.arrival != same[0].arrival:
             yield from sorted(same, key=attrgetter("id"))
             same.clear()
