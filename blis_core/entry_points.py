@@ -112,6 +112,8 @@ def _header(text: str, name: str) -> str:
 
 def _read(path: str) -> str:
     """Contents of a file, "" if it cannot be read."""
+    if not os.access(path, os.R_OK):  # the common case, and sooner said than an error is raised
+        return ""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

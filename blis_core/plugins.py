@@ -217,7 +217,10 @@ def _collect(plugin: object, origin: Origin, manager: pluggy.PluginManager) -> l
     """Call the hooks of one plugin and return what it registered."""
     others = [other for other in manager.get_plugins() if other is not plugin]
     collected: list[Extension] = []
+    used = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
     for kind, info in KINDS.items():
+        if info.hook not in used:
+            continue
 
         def register(
             name: str,

@@ -19,6 +19,7 @@ import numpy as np
 
 from blis_core._rng_source import MAX_OUTPUTS, LaggedFibonacci
 from blis_core._rng_ziggurat import exp_lists, exp_tables, norm_lists, norm_tables
+from blis_core._token_memory import token_memory
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -127,11 +128,12 @@ class GoRand(LaggedFibonacci):
     ``seed`` is any integer; seeds that are equal modulo ``2**31 - 1`` give equal streams.
     """
 
-    __slots__ = ("_ids", "_skips", "_tokens")
+    __slots__ = ("_ids", "_lent", "_skips", "_tokens")
 
     def _start(self, block: U64Array, pos: int) -> None:
         super()._start(block, pos)
         self._ids: TokenArray = np.empty(0, dtype=np.int32)  # memory for the ids of a block
+        self._lent = False  # whether somebody else uses that as well
         self._tokens: TokenArray | None = None  # token ids of the current block, once wanted
         self._skips: list[int] = []  # positions of the outputs that gave none
 
@@ -253,22 +255,38 @@ class GoRand(LaggedFibonacci):
 
     # ---- bulk draws
 
-    def tokens(self, n: int) -> TokenArray:
-        """``n`` token ids: a new int32 array, equal to n times ``intn(VOCABULARY)``."""
+    def tokens(self, n: int, behind: TokenArray | None = None) -> TokenArray:
+        """``n`` token ids, equal to n times ``intn(VOCABULARY)``, ``behind`` others if there are.
+
+        An int32 array of its own, though it keeps others in memory (see ``token_memory``).
+        """
         pos = self._pos
         stop = pos + n
         tokens = self._tokens
-        if tokens is not None and not self._skips and pos <= stop <= self._end:
-            self._pos = stop
-            return tokens[pos:stop].copy()
+        if tokens is None or self._skips or not pos <= stop <= self._end:
+            return self._tokens_across(n, behind)
+        self._pos = stop
+        if behind is None:
+            self._lent = True
+            return tokens[pos:stop]
+        start = len(behind)
+        joined = token_memory(start + n)
+        joined[:start] = behind
+        joined[start:] = tokens[pos:stop]
+        return joined
+
+    def _tokens_across(self, n: int, behind: TokenArray | None) -> TokenArray:
+        """The same, across the end of the block or outputs that give no id."""
         if n < 0:
             raise ValueError(f"cannot draw {n} token ids")
-        drawn = np.empty(n, dtype=np.int32)
-        done = 0
-        while done < n:
+        done = 0 if behind is None else len(behind)
+        drawn = token_memory(done + n)
+        if behind is not None:
+            drawn[:done] = behind
+        while done < len(drawn):
             if self._pos >= self._end:
-                self._refill(n - done)
-            part = self._block_tokens(n - done)
+                self._refill(len(drawn) - done)
+            part = self._block_tokens(len(drawn) - done)
             drawn[done : done + len(part)] = part
             done += len(part)
         return drawn
@@ -292,8 +310,9 @@ class GoRand(LaggedFibonacci):
     def _convert_block(self) -> TokenArray:
         """Token ids of all outputs of the block; notes which outputs gave none."""
         size = self._end
-        if len(self._ids) != size:
-            self._ids = np.empty(size, dtype=np.int32)
+        if self._lent or len(self._ids) != size:
+            self._ids = token_memory(size)
+            self._lent = False
         v = self._ids.view(np.uint32)
         np.right_shift(self._outputs, np.uint64(32), out=v, casting="unsafe")
         v &= np.uint32(_MERSENNE31)

@@ -149,6 +149,18 @@ def test_token_arrays_are_independent() -> None:
     assert r.tokens(10).min() >= 0
 
 
+@given(st.lists(st.tuples(st.integers(0, 9000), st.integers(-1, 300)), max_size=30))
+def test_tokens_behind_others(plan: list[tuple[int, int]]) -> None:
+    """Joined or not, arrays hold what single draws give, and later draws leave them alone."""
+    r, plain = GoRand(7), GoRand(7)
+    made, expected = [], []
+    for n, before in plan:
+        behind = None if before < 0 else np.arange(before, dtype=np.int32)
+        made.append(r.tokens(n, behind))
+        expected.append([*range(before), *plain.intns(VOCABULARY, n).tolist()])
+    assert [array.tolist() for array in made] == expected
+
+
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
 @pytest.mark.parametrize("used", [0, 1, 5000, 100_000])
 def test_copies_go_on_alike_and_alone(duplicate: Callable[[GoRand], GoRand], used: int) -> None:

@@ -1,4 +1,4 @@
-"""The console script: options that hold for every command, lazy commands, and errors as one line.
+"""The command line: options that hold for every command, lazy commands, and errors as one line.
 
 Commands are extensions like any other. Their modules are imported when they are invoked; help and
 ``--list-plugins`` use what was registered about them.
@@ -6,10 +6,8 @@ Commands are extensions like any other. Their modules are imported when they are
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import errno
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -120,18 +118,6 @@ def _blis(ctx: click.Context, list_plugins: str | None, as_json: bool) -> None:
         click.echo(ctx.get_help())
         ctx.exit()
     _report_problems()
-
-
-def script() -> None:
-    """The console script: ``main`` in a process of its own, which ends here."""
-    # imports and runs make many objects and hardly any cycles: look for those less often
-    gc.set_threshold(300_000, 20, 100)
-    code = main()
-    with contextlib.suppress(OSError, ValueError):  # a reader that has gone, as main has reported
-        sys.stdout.flush()
-        sys.stderr.flush()
-    atexit._run_exitfuncs()
-    os._exit(code)  # the system takes the memory back in one piece, which Python does bit by bit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -258,7 +244,3 @@ def _broken_pipe() -> int:
     with contextlib.suppress(OSError, ValueError):  # stdout without a descriptor, as under test
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
-
-
-if __name__ == "__main__":
-    script()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from blis_core.contracts import IntArray, Request
+    from blis_core.contracts import FloatArray, IntArray, Request
 
 
 class InstanceMetrics:
@@ -65,8 +65,8 @@ class InstanceMetrics:
         """At the end of a long run: all requests, in a form that takes less memory."""
         self.itl_values: IntArray | None = None
         """Inter-token latencies (us, int64) of completed requests, in any order; None = none."""
-        self.itl_weights: IntArray | None = None
-        """How often each of ``itl_values`` occurred (int64, >= 0); None = once each."""
+        self.itl_weights: IntArray | FloatArray | None = None
+        """How often each of ``itl_values`` occurred (whole numbers >= 0); None = once each."""
 
     @property
     def records(self) -> Sequence[Request]:

@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from blis_core.contracts import IntArray
+    from blis_core.contracts import FloatArray, IntArray
 
 
 class StepLog:
@@ -53,17 +53,19 @@ class StepLog:
         """A completed request had these latencies between its tokens as well."""
         self._gaps.extend(values)
 
-    def weighted(self) -> tuple[IntArray, IntArray]:
-        """Values and how often each counts. Nothing can be logged any more."""
+    def weighted(self) -> tuple[IntArray, FloatArray]:
+        """Values and how often each counts (whole numbers). Nothing can be logged any more."""
         import numpy as np
 
-        n = self.steps
-        # in place and without copies: there may be millions of steps
+        # Without copies, since there may be millions of steps; as floats, since those are what
+        # bincount takes as weights.
         values: IntArray = np.frombuffer(self._values, dtype=np.int64)
-        change = np.bincount(np.frombuffer(self._starts, dtype=np.int64), minlength=n + 1)
-        change -= np.bincount(np.frombuffer(self._ends, dtype=np.int64), minlength=n + 1)
-        weights = np.cumsum(change, out=change)[:n]
+        moments = np.frombuffer(self._starts + self._ends, dtype=np.int64)
+        order = moments.argsort(kind="stable")
+        decoding = np.where(order < len(self._starts), 1.0, -1.0).cumsum()
+        lasting = np.diff(moments[order], prepend=0, append=self.steps)
+        weights: FloatArray = np.concatenate(([0.0], decoding)).repeat(lasting)
         if self._gaps:
             gaps = np.frombuffer(self._gaps, dtype=np.int64)
-            return np.concatenate((values, gaps)), np.concatenate((weights, np.ones_like(gaps)))
+            return np.concatenate((values, gaps)), np.concatenate((weights, np.ones(len(gaps))))
         return values, weights

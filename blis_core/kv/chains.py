@@ -244,5 +244,7 @@ def _keep(segment: Segment, held: Container[int]) -> int:
             if not blocks:
                 del segment.children[label]
     if kept or any(key in held for key in range(segment.base, segment.base + segment.blocks)):
+        if segment.tokens.base is not None:
+            segment.tokens = segment.tokens.copy()  # lest it keep its neighbours in memory
         return kept + segment.blocks
     return 0

@@ -45,7 +45,7 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
         _put(archive, _HEADER, json.dumps(about, indent=1).encode("ascii"))
         for name, column in _columns(recording):
             content = io.BytesIO()
-            np.lib.format.write_array(content, _narrow(column), allow_pickle=False)
+            np.save(content, _narrow(column), allow_pickle=False)
             _put(archive, f"{name}.npy", content.getvalue())
     atomic_write(path, buffer.getvalue())
 
@@ -119,7 +119,7 @@ def _check_version(path: str | os.PathLike[str], about: Any) -> None:
 
 
 def _load(archive: zipfile.ZipFile, name: str) -> Any:
-    return np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+    return np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
 
 
 def _recording(about: dict[str, Any], columns: dict[str, Any]) -> Recording:

@@ -175,7 +175,7 @@ _SUMMED = (
 )
 
 
-def _itl_pairs(metrics: InstanceMetrics) -> tuple[IntArray, IntArray]:
+def _itl_pairs(metrics: InstanceMetrics) -> tuple[IntArray, IntArray | FloatArray]:
     """Inter-token latencies and multiplicities, both present."""
     values = metrics.itl_values
     if values is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from blis_core.accuracy import Accuracy
     from blis_core.cluster.decisions import DecisionLog, TraceSummary
     from blis_core.config import SimulationConfig
-    from blis_core.contracts import IntArray, Request
+    from blis_core.contracts import FloatArray, IntArray, Request
     from blis_core.recording.tables import Recording
     from blis_core.results.parts import Fitness, FleetReport, PDMetrics
 
@@ -183,7 +183,9 @@ class Results(Record):
     requests: RequestList | CompactRequests = attrs.field(factory=RequestList, repr=False)
     """Records: requests that reached an instance and were not dropped. A list, which also comes as
     numpy arrays (``requests.arrays()``) and as a pandas frame (``requests.frame()``)."""
-    itl: tuple[IntArray, IntArray] | None = attrs.field(default=None, eq=False, repr=False)
+    itl: tuple[IntArray, IntArray | FloatArray] | None = attrs.field(
+        default=None, eq=False, repr=False
+    )
     """Inter-token latencies (us) of completed requests, and how often each of them occurred."""
     generated: list[Request] = attrs.field(factory=list, repr=False)
     """The initial requests in order of injection, then follow-ups of sessions in order of

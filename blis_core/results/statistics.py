@@ -66,10 +66,11 @@ class WeightedIntegers:
     The figures equal those of the expanded, sorted list to the last bit.
     """
 
-    def __init__(self, values: IntArray, weights: IntArray | None = None) -> None:
-        """``values`` in any order, repeats allowed; ``weights`` >= 0 (None = once each)."""
+    def __init__(self, values: IntArray, weights: IntArray | FloatArray | None = None) -> None:
+        """``values`` in any order, repeats allowed; ``weights`` are whole numbers >= 0 (None = once
+        each)."""
         if weights is None:
-            weights = np.ones(len(values), dtype=np.int64)
+            weights = np.ones(len(values))
         if len(values):
             lowest, highest = int(values.min()), int(values.max())
             if lowest >= 0 and highest < 4 * len(values):
@@ -78,12 +79,12 @@ class WeightedIntegers:
                 # Counting is several times faster than sorting. The counts are floats, but exact.
                 counts = np.bincount(values - lowest if lowest else values, weights)
                 offsets = np.flatnonzero(counts)
-                values, weights = offsets + lowest, counts[offsets].astype(np.int64)
+                values, weights = offsets + lowest, counts[offsets]
             else:
                 order = np.argsort(values)
                 values, weights = values[order], weights[order]
         self._values = values
-        self._weights = weights
+        self._weights: IntArray = weights.astype(np.int64)
         self._ends = np.cumsum(self._weights)
         self.count = int(self._ends[-1]) if len(self._ends) else 0
 

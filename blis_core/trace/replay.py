@@ -142,8 +142,7 @@ class SharedTokens:
     ) -> TokenArray:
         """Prompt and output of a prompt that begins with the blocks ``numbers``."""
         shared = np.concatenate([self._blocks[number] for number in numbers])[:prompt_len]
-        own: TokenArray = rng.tokens(prompt_len - len(shared) + output_len)
-        return np.concatenate((shared, own))
+        return rng.tokens(prompt_len - len(shared) + output_len, shared)
 
     def of(self, numbers: tuple[int, ...]) -> PromptBlocks:
         """The blocks of one row."""
@@ -171,7 +170,7 @@ def fixed_requests(rows: TraceRows, seed: int) -> Iterator[Request]:
 
 def requests_of(rows: TraceRows, rng: GoRand, shared: SharedTokens) -> Iterator[Request]:
     """The requests of ``rows``, their own tokens drawn from ``rng``."""
-    tokens, concatenate, prefixes = rng.tokens, np.concatenate, shared.prefixes
+    tokens, prefixes = rng.tokens, shared.prefixes
     for (
         number,
         arrival,
@@ -200,12 +199,9 @@ def requests_of(rows: TraceRows, rng: GoRand, shared: SharedTokens) -> Iterator[
             prompt_len = prefix_length + n_in
             ids = shared.prompt(numbers, prompt_len, n_out, rng)
         else:
-            ids = tokens(n_in + n_out)  # the prompt's ids come before the output's
-            prompt_len = n_in
-            if group in prefixes:
-                prefix = prefixes[group]
-                prompt_len += len(prefix)
-                ids = concatenate((prefix, ids))
+            prefix = prefixes.get(group)
+            ids = tokens(n_in + n_out, prefix)  # the prompt's ids come before the output's
+            prompt_len = n_in if prefix is None else len(prefix) + n_in
         request = make(
             f"request_{number}",
             arrival,

@@ -122,15 +122,12 @@ def plain_requests(
     prefix = traits.prefix
     n_prefix = 0 if prefix is None else len(prefix)
     latest = MAX_INT64 - patience
-    concatenate = np.concatenate
     for made, time in enumerate(times, 1):
         n_in = next_prompt(rng)
         n_out = next_output(rng)
         if n_in < 0 or n_out < 0:
             refuse_length(min(n_in, n_out))
-        ids = tokens(n_in + n_out)
-        if prefix is not None:
-            ids = concatenate((prefix, ids))
+        ids = tokens(n_in + n_out, prefix)
         yield Request(
             "",
             time,

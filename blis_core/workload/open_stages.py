@@ -88,7 +88,7 @@ class OpenStages:
     def _request(self, arrival: int) -> Request:
         which = self._sent % len(self._prompts)
         prompt = self._prompts[which]
-        tokens = np.concatenate((prompt, self._rng.tokens(self._output)))
+        tokens = self._rng.tokens(self._output, prompt)
         group = f"group-{which // self._per_group}"
         request = Request(
             f"request_{self._sent}",
@@ -158,5 +158,5 @@ def _prompts(prefix: SharedPrefix, loop: OpenLoop, rng: GoRand) -> list[TokenArr
         shared = rng.tokens(system)
         for _ in range(loop.num_prompts_per_group):
             own = max(1, round(question + loop.stdev * rng.norm()))
-            prompts.append(np.concatenate((shared, rng.tokens(own))))
+            prompts.append(rng.tokens(own, shared))
     return prompts

@@ -149,14 +149,14 @@ class SessionManager:
         if n_in < 0 or n_out < 0:
             refuse_length(min(n_in, n_out))
         # The ids of the output are drawn right behind those of the prompt.
-        tokens = rng.tokens(n_in + n_out)
+        behind = plan.prefix
         if plan.accumulate:
-            session.context = _grown(session.context, last)
-            tokens = np.concatenate((session.context, tokens))
-        if plan.prefix is not None:
-            # An accumulated context has the prefix of the first round in it already, and gets
-            # another one every round: reference quirk 04-4.
-            tokens = np.concatenate((plan.prefix, tokens))
+            behind = session.context = _grown(session.context, last)
+            if plan.prefix is not None:
+                # An accumulated context has the prefix of the first round in it already, and gets
+                # another one every round: reference quirk 04-4.
+                behind = np.concatenate((plan.prefix, behind))
+        tokens = rng.tokens(n_in + n_out, behind)
         session.round += 1
         self.follow_ups += 1
         # The prefix is not declared as such, and other marks are missing: reference quirk 04-7.

@@ -168,7 +168,7 @@ def test_a_reader_that_has_gone(output: str) -> None:
 
 def blis(*arguments: str, stdout: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "blis_core.cli.main", *arguments],
+        [sys.executable, "-m", "blis_core", *arguments],
         check=False,
         stdout=stdout,  # type: ignore[arg-type]
         stderr=subprocess.PIPE,

@@ -126,7 +126,7 @@ def outcome(instance: Instance, requests) -> dict:
     """Everything observable of a product run."""
     m = instance.metrics
     names = contents(instance._chains)
-    values = np.repeat(m.itl_values, m.itl_weights)
+    values = np.repeat(m.itl_values, m.itl_weights.astype(np.int64))
     return {
         "counts": (
             m.completed, m.preemptions, m.dropped_unservable, m.timed_out, m.length_capped,

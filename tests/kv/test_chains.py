@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blis_core.kv.chains import ChainTable
+from blis_core.rng import GoRand
 
 sequences = st.lists(
     st.lists(st.integers(0, 2), max_size=24).map(lambda x: np.array(x, dtype=np.int32)),
@@ -58,3 +59,17 @@ def test_stores_are_told_when_a_tail_stops_being_private():
     assert (told, second.is_private()) == ([(0, 2)], True)
     table.intern(np.array([1, 2, 5, 6, 8, 8], dtype=np.int32), 6)
     assert (told, second.is_private()) == ([(0, 2), (2, 1)], False)
+
+
+def test_what_is_kept_when_others_are_forgotten_keeps_no_memory_of_theirs():
+    table, rng = ChainTable(16), GoRand(1)
+    held = table.intern(rng.tokens(160), 160)
+    for _ in range(20):
+        table.intern(rng.tokens(1600), 1600)
+    assert held.own.tokens.base is not None  # a piece of something bigger
+    before = held.own.tokens.tolist()
+    table.forget({held[3]})
+    assert held.own.tokens.base is None
+    assert held.own.tokens.tolist() == before
+    again = table.intern(held.own.tokens, 160)
+    assert list(again) == list(held)

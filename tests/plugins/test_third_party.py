@@ -91,7 +91,7 @@ def test_contents_of_the_core_wheel(wheels):
     assert {name for name in files if name.startswith("blis_core/")} == expected
     assert "blis_core/py.typed" in files
     (entry_points,) = (text for name, text in files.items() if name.endswith("entry_points.txt"))
-    assert "blis = blis_core.cli.main:script" in entry_points
+    assert "blis = blis_core.__main__:script" in entry_points
     assert any(name.endswith("licenses/LICENSE") for name in files)
 
 

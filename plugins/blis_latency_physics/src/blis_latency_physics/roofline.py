@@ -171,7 +171,8 @@ class Roofline(LatencyModel):
             width = self._kv_bytes
             first, last = width * context_sum + figures[1], width * end + figures[1]
             if last < self._exact_bytes:  # then the quotients are an exact progression
-                times = np.arange(first / self._tp, last / self._tp, width * decodes / self._tp)
+                step = width * decodes / self._tp
+                times = np.arange(first / self._tp, last / self._tp, step, dtype=np.float64)
             else:
                 times = np.arange(context_sum, end, decodes, dtype=np.float64)
                 np.multiply(times, per_context_bytes, times)

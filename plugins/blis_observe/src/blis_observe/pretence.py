@@ -35,14 +35,15 @@ class Tokenizer:
         import numpy as np
 
         crc32 = zlib.crc32
-        of_words = np.array(
+        of_words: Ids = np.array(
             [crc32(word.encode("utf-8", "replace")) % _IDS for word in text.split()], dtype=np.int32
         )
         if self._tokens_per_word == 1.0:
             return of_words
         count = int(len(of_words) * self._tokens_per_word + 0.5)
         places = (np.arange(count) / self._tokens_per_word).astype(np.int64)
-        return of_words[np.minimum(places, max(0, len(of_words) - 1))]
+        ids: Ids = of_words[np.minimum(places, max(0, len(of_words) - 1))]
+        return ids
 
 
 class Text:
@@ -65,7 +66,8 @@ class Text:
         import numpy as np
 
         by_word = np.array([zlib.crc32(word.encode()) % _IDS for word in WORDS], dtype=np.int32)
-        return by_word[(self._start + self._stride * np.arange(count)) % 100]
+        ids: Ids = by_word[(self._start + self._stride * np.arange(count)) % 100]
+        return ids
 
 
 class Lengths:
