@@ -266,7 +266,7 @@ def _withdraw(engine: Instance, request: Request, now: int) -> None:
         request.deadline = max(1, now)  # has passed when it enters the queue
         return
     engine._sequence += 1
-    heapq.heappush(engine._timeouts, (now, engine._sequence, request))
+    engine._timeouts.push(now, engine._sequence, request)
 
 
 def _forget_history(engine: Instance) -> None:

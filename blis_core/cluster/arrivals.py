@@ -39,6 +39,18 @@ class Arrivals:
         if arrival < self.time:
             self.time = arrival
 
+    def take_until(self, latest: int, most: int) -> list[Request]:
+        """Requests of the workload that arrive by ``latest``, at most ``most``; none is added."""
+        group: list[Request] = []
+        following = self._next
+        while following is not None and following.arrival <= latest and len(group) < most:
+            group.append(following)
+            following = next(self._requests, None)
+        self._next = following
+        self.taken += len(group)
+        self.time = following.arrival if following is not None else NEVER
+        return group
+
     def take(self) -> list[Request]:
         """All requests of the next instant: the workload's first, then added ones as created."""
         time, following, added = self.time, self._next, self._added

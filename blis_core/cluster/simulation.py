@@ -155,7 +155,8 @@ class Cluster:
         for index in range(len(self.instances)):
             self._connect(index)
         if self._no_choice:
-            self._run_direct(arrivals)
+            run = self._run_direct if self.follow_ups is None else self._run_direct_closed
+            run(arrivals)
         elif not self._closed:
             self._run_open(arrivals)
         elif len(self.instances) == 1 and not self._watchers and not self.agenda.entries:
@@ -220,32 +221,53 @@ class Cluster:
 
     def _run_direct(self, arrivals: Arrivals) -> None:
         """As the other loops, without the steps in between that have nothing to decide."""
-        instance, model, horizon = self.instances[0], self._model, self._horizon
-        closed, chains = self.follow_ups is not None, self.fleet.chains
-        instance.more_to_come = not closed
-        advance_at = _STRIDE
+        instance, horizon = self.instances[0], self._horizon
+        instance.more_to_come = True
+        while requests := arrivals.take_until(horizon, _STRIDE):
+            if any(request.model for request in requests):
+                requests = [request for request in requests if self._is_served(request)]
+            instance.inject_all(requests)
+            if arrivals.time > horizon:
+                break
+            instance.advance(arrivals.time)
+            self._tidy(arrivals)
+        instance.more_to_come = False
+
+    def _run_direct_closed(self, arrivals: Arrivals) -> None:
+        """The same if the end of a request may bring another one."""
+        instance, horizon = self.instances[0], self._horizon
+        tidy_at = _STRIDE
         while True:
             now = arrivals.time
             if now > horizon:
                 now = NEVER
-            if closed or arrivals.taken >= advance_at:
-                self.ended = []
-                instance.advance(now)
-                if self.ended:
-                    continue  # they may have brought arrivals, earlier than this one
-                advance_at = arrivals.taken + _STRIDE
-                self._compact(arrivals)
-                if chains.fresh_tokens >= chains.enough_tokens:
-                    self._forget()
+            self.ended = []
+            instance.advance(now)
+            if self.ended:
+                continue  # they may have brought arrivals, earlier than this one
             if now == NEVER:
-                instance.more_to_come = False
                 return
             for request in arrivals.take():
-                if request.model and request.model != model:
-                    self.outcome.unroutable += 1
-                    self.lose(request, now)
-                else:
+                if self._is_served(request):
                     instance.inject(request, now)
+            if arrivals.taken >= tidy_at:
+                tidy_at = arrivals.taken + _STRIDE
+                self._tidy(arrivals)
+
+    def _is_served(self, request: Request) -> bool:
+        """Whether the only instance has the model that ``request`` asks for; it is lost if not."""
+        if not request.model or request.model == self._model:
+            return True
+        self.outcome.unroutable += 1
+        self.lose(request, request.arrival)
+        return False
+
+    def _tidy(self, arrivals: Arrivals) -> None:
+        """Let go of what nobody needs any more, if there is much of it."""
+        self._compact(arrivals)
+        chains = self.fleet.chains
+        if chains.fresh_tokens >= chains.enough_tokens:
+            self._forget()
 
     def _run_open(self, arrivals: Arrivals) -> None:
         self.fleet.lazy = True

@@ -7,10 +7,9 @@ other steps go through engine.steps. Both commit the same state, and the tests c
 
 from __future__ import annotations
 
-import heapq
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from blis_core.contracts import (
@@ -31,6 +30,7 @@ from blis_core.engine.plan import Plan
 from blis_core.engine.stall import StallGuard
 from blis_core.engine.steplog import StepLog
 from blis_core.engine.steps import Steps
+from blis_core.engine.timeouts import Timeouts
 from blis_core.engine.waiting import wait_queue
 from blis_core.errors import BlisError
 from blis_core.semantics import REFERENCE, Semantics
@@ -130,7 +130,7 @@ class Instance(Steps):
         self._mirrors = store.mirrors
         self._watched = False  # whether ``_complete`` is called even if nobody is done
         self._entering: deque[tuple[int, int, Request]] = deque()  # in order
-        self._timeouts: list[tuple[int, int, Request]] = []
+        self._timeouts = Timeouts()
         self._sequence = 0
         self._next_step = NEVER
         self._last_duration = 1
@@ -151,9 +151,7 @@ class Instance(Steps):
         due = self._next_step
         if self._entering and self._entering[0][0] < due:
             due = self._entering[0][0]
-        if self._timeouts and self._timeouts[0][0] < due:
-            due = self._timeouts[0][0]
-        return due
+        return min(due, self._timeouts.due)
 
     @property
     def entering(self) -> int:
@@ -176,6 +174,26 @@ class Instance(Steps):
         if self._clock < time <= self._horizon:
             self._clock = time
 
+    def inject_all(self, requests: Iterable[Request]) -> None:
+        """Each of ``requests``, which come in order of arrival, arrives here at its own arrival."""
+        name, known, entering = self.name, self.metrics.requests, self._entering
+        queueing_time, sequence, time = self._queueing_time, self._sequence, -1
+        for request in requests:  # as in inject
+            request.assigned = name
+            time = request.arrival
+            enters = time + queueing_time(request.prompt_len)
+            sequence += 1
+            entry = (enters, sequence, request)
+            if entering and enters < entering[-1][0]:
+                insort(entering, entry)
+            else:
+                entering.append(entry)
+            known.append(request)
+        self._sequence = sequence
+        if time >= 0:
+            self._arrived = time
+            self._touch(time)
+
     def reserve(self, request: Request) -> bool:
         """Whether there was room for the prompt of ``request``, which was prefilled elsewhere.
 
@@ -192,14 +210,13 @@ class Instance(Steps):
         """
         request.assigned = self.name
         self.metrics.requests.append(request)
-        self._guard.reset()
+        self._sequence += 1
         self.waiting.push(request)
         if self._next_step == NEVER:
             self._next_step = time
         deadline = request.deadline
         if 0 < deadline <= self._horizon:
-            self._sequence += 1
-            heapq.heappush(self._timeouts, (deadline, self._sequence, request))
+            self._timeouts.push(deadline, self._sequence, request)
             if deadline < time and self._clock < time:
                 self._clock = deadline  # the time-out is the very next event
 
@@ -219,11 +236,9 @@ class Instance(Steps):
         entering, timeouts = self._entering, self._timeouts
         self._paused = False
         while not self._paused:
-            step = self._next_step
-            enters = entering[0][0] if entering else NEVER
-            times_out = timeouts[0][0] if timeouts else NEVER
+            step, times_out = self._next_step, timeouts.due
             # at one instant: arrivals in the queue, then the step, then timeouts
-            if enters <= step and enters <= times_out:
+            if entering and (enters := entering[0][0]) <= step and enters <= times_out:
                 if enters >= end:
                     return
                 self._enqueue(entering.popleft()[2], enters)
@@ -234,12 +249,12 @@ class Instance(Steps):
                     self._clock = step
                 if not (self._fast_forward and self._run(step, end, times_out)):
                     self._step(step)
-            elif timeouts[0][2].state is COMPLETED:
-                heapq.heappop(timeouts)
             else:
-                if times_out >= end:
-                    return
-                self._time_out(heapq.heappop(timeouts)[2], times_out)
+                timeouts.skip_completed()
+                if times_out == timeouts.due:
+                    if times_out >= end:
+                        return
+                    self._time_out(timeouts.pop(), times_out)
 
     @property
     def clock(self) -> int:
@@ -281,8 +296,7 @@ class Instance(Steps):
             taken.append(waiting.head())
             waiting.pop()
         gone = {id(request) for request in taken}
-        self._timeouts = [entry for entry in self._timeouts if id(entry[2]) not in gone]
-        heapq.heapify(self._timeouts)
+        self._timeouts.leave_out(gone)
         for request in taken:
             if request.keys is not None:
                 self.store.forget(request.keys)
@@ -340,7 +354,6 @@ class Instance(Steps):
             self._clock = now
         metrics = self.metrics
         prompt, budget, longest = request.prompt_len, request.max_output, self._limits.max_model_len
-        self._guard.reset()
         if longest > 0:
             if budget == 0 and prompt < longest:
                 request.max_output = budget = longest - prompt
@@ -362,11 +375,8 @@ class Instance(Steps):
             return
         self.waiting.push(request)
         if 0 < deadline <= self._horizon:
-            timeouts = self._timeouts
-            while timeouts and timeouts[0][2].state is COMPLETED:  # lest they be kept in memory
-                heapq.heappop(timeouts)
             self._sequence += 1
-            heapq.heappush(timeouts, (deadline, self._sequence, request))
+            self._timeouts.push(deadline, self._sequence, request)
         if self._next_step == NEVER:
             self._next_step = now
 
@@ -374,7 +384,6 @@ class Instance(Steps):
         self._touch(now)
         if request.state is TIMED_OUT:
             return
-        self._guard.reset()
         was_running = request.state is RUNNING
         request.state = TIMED_OUT
         self.metrics.timed_out += 1
@@ -401,7 +410,8 @@ class Instance(Steps):
     def _preempted_alone(self, request: Request, hit: int, target: int) -> None:
         """The last member of the batch had to preempt itself; see StallGuard."""
         if self._nothing_else_comes():
-            self._guard.preempted_alone(request, hit, target, self.store)
+            progress = self.finished + self._sequence
+            self._guard.preempted_alone(request, hit, target, self.store, progress)
 
     def _nothing_else_comes(self) -> bool:
         """Whether neither an event that is pending nor the horizon can end what goes on."""
@@ -409,7 +419,7 @@ class Instance(Steps):
             self._horizon == MAX_INT64
             and not self.more_to_come
             and not self._entering
-            and all(entry[2].state is COMPLETED for entry in self._timeouts)
+            and all(request.state is COMPLETED for request in self._timeouts.requests())
         )
 
     def _done(self, request: Request, now: int, tick: int) -> None:

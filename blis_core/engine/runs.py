@@ -5,13 +5,11 @@ The part of an instance that makes a simulation cost work per event rather than 
 
 from __future__ import annotations
 
-import heapq
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from blis_core.contracts import COMPLETED
-from blis_core.engine.plan import FEW, NEVER, Plan, batch_shape, make_plan
+from blis_core.engine.plan import FEW, Plan, batch_shape, make_plan
 
 if TYPE_CHECKING:
     from collections import deque
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.engine.plan import Times
     from blis_core.engine.steplog import StepLog
+    from blis_core.engine.timeouts import Timeouts
     from blis_core.engine.waiting import WaitQueue
 
 
@@ -58,7 +57,7 @@ class DecodeRuns(ABC):
     metrics: InstanceMetrics
     _formation: BatchFormation
     _entering: deque[tuple[int, int, Request]]
-    _timeouts: list[tuple[int, int, Request]]
+    _timeouts: Timeouts
     _clock: int
     _mirrors: bool
     _watched: bool
@@ -87,11 +86,10 @@ class DecodeRuns(ABC):
         pending. Lets a closed-loop cluster find the next completion without single steps.
         """
         entering, timeouts, batch = self._entering, self._timeouts, self.batch
-        while timeouts and timeouts[0][2].state is COMPLETED:
-            heapq.heappop(timeouts)
-        change = entering[0][0] if entering else NEVER
-        if timeouts and timeouts[0][0] < change:
-            change = timeouts[0][0]
+        timeouts.skip_completed()
+        change = timeouts.due
+        if entering and entering[0][0] < change:
+            change = entering[0][0]
         now = self._next_step
         if now >= change:
             return change
@@ -167,11 +165,14 @@ class DecodeRuns(ABC):
         formation = self._formation
         if formation.preempting:
             return False  # whoever lost its place is the next to be admitted
+        batch, log, store = self.batch, self.log, self.store
+        first = log.steps
+        if len(batch.groups[first % store.block_size]) > store.total_blocks - store.used_blocks:
+            return False  # somebody is about to lose its place
         steps, absorb = formation.silent_steps()
         if not steps:
             return False
-        batch, log, entering = self.batch, self.log, self._entering
-        first = log.steps
+        entering = self._entering
         to_finish = batch.next_finish() - first + 1
         # comparisons rather than min(): this runs more often than anything else
         last_start = end - 1

@@ -26,20 +26,23 @@ class StallGuard:
         self._state: tuple[str, int] | None = None
         self._times = 0
         self._preemptions = 0
+        self._progress = 0
         self._empty_steps = 0
         self._last_empty = 0
 
-    def reset(self) -> None:
-        """Something else happened: a completion, an arrival or a timeout."""
-        self._state = None
-        self._preemptions = 0
-
-    def preempted_alone(self, request: Request, hit: int, target: int, store: KVStore) -> None:
+    def preempted_alone(
+        self, request: Request, hit: int, target: int, store: KVStore, progress: int
+    ) -> None:
         """``request`` was alone in the batch and preempted itself.
 
         ``hit`` is the number of cached blocks that it will find, ``target`` the number of tokens
-        that it must store. Raises BlisError when this repeats.
+        that it must store. ``progress`` differs if something else has happened since the last time:
+        a completion, an arrival or a timeout. Raises BlisError when this repeats without.
         """
+        if progress != self._progress:
+            self._progress = progress
+            self._state = None
+            self._preemptions = 0
         state = (request.id, hit)
         self._times = self._times + 1 if state == self._state else 0
         self._state = state

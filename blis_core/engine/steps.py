@@ -152,7 +152,6 @@ class Steps(DecodeRuns):
         if done:
             if len(done) > 1:
                 done.sort(key=by_rank)
-            self._guard.reset()
             for member in done:
                 self._finish_request(member, now, end)
             if not batch.members:

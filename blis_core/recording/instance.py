@@ -18,6 +18,8 @@ from blis_core.recording.phases import Outcome, Phase
 from blis_core.recording.tables import STEP_COLUMNS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from blis_core.contracts import LatencyModel
     from blis_core.engine.formation import Limits
     from blis_core.engine.metrics import InstanceMetrics
@@ -120,6 +122,10 @@ class RecordedInstance(Instance):
     def inject(self, request: Request, time: int) -> None:
         self.notes.of(request).mark(time, Phase.INTAKE, self.index)
         super().inject(request, time)
+
+    def inject_all(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            self.inject(request, request.arrival)
 
     def inject_transferred(self, request: Request, time: int) -> None:
         self.notes.of(request).mark(time, Phase.QUEUE, self.index)

@@ -14,9 +14,9 @@ STORE = PagedKVStore(KVSetup(total_blocks=10, block_size=4))
 LONG = Request("long", 0, None, 8, 60)
 
 
-def preempt(guard: StallGuard, target: int, hits: list[int]) -> None:
+def preempt(guard: StallGuard, target: int, hits: list[int], progress: int = 0) -> None:
     for hit in hits:
-        guard.preempted_alone(LONG, hit, target, STORE)
+        guard.preempted_alone(LONG, hit, target, STORE, progress)
 
 
 def test_a_request_that_is_too_large_is_named_soon() -> None:
@@ -37,7 +37,6 @@ def test_one_that_would_fit_is_kept_from_it_by_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr(stall, "_MANY", 50)
     guard = StallGuard("instance_0")
     preempt(guard, 20, [2] * 49)
-    guard.reset()
-    preempt(guard, 20, [2] * 49)
+    preempt(guard, 20, [2] * 49, progress=1)
     with pytest.raises(BlisError, match="waiting ones hold some of its 10 KV blocks"):
-        preempt(guard, 20, [2])
+        preempt(guard, 20, [2], progress=1)
