@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 
 class BlisError(Exception):
@@ -13,13 +12,15 @@ class BlisError(Exception):
     line prints it as ``blis: error: <message>`` and ends with :attr:`exit_code`.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
+    hint: str = ""
+    """A second line, if any."""
 
 
 class UsageError(BlisError):
     """A mistake in the command line itself, such as an unknown flag or command."""
 
-    exit_code: ClassVar[int] = 2
+    exit_code: int = 2
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -59,7 +59,7 @@ class OptionSpec(Record):
     @property
     def flag(self) -> str:
         """For example ``--num-requests``."""
-        return "--" + self.name.rstrip("_").replace("_", "-")
+        return _flag(self.name)
 
     @property
     def range_text(self) -> str:
@@ -172,6 +172,19 @@ def option(
         "choices": choices,
     }
     return attrs.field(default=default, converter=convert, metadata={_KEY: declared})
+
+
+def _flag(name: str) -> str:
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def flags_of(config_class: type) -> dict[str, tuple[str, ValueKind]]:
+    """Name and kind of every option of a configuration class, by flag."""
+    return {
+        _flag(field.name): (field.name, field.metadata[_KEY]["kind"])
+        for field in attrs.fields(config_class)
+        if _KEY in field.metadata
+    }
 
 
 def options_of(config_class: type) -> tuple[OptionSpec, ...]:

@@ -125,14 +125,14 @@ _ENVIRONMENT = """
 
 def options_page() -> str:
     """``reference/options.md``."""
-    from blis_core.cli.main import _blis
+    from blis_core.cli.group import blis
 
     rows = [
         (
             code(" ".join(filter(None, (", ".join(param.opts), param.metavar)))),
             getattr(param, "help", ""),
         )
-        for param in _blis.params
+        for param in blis.params
     ]
     text = _OPTIONS + table(("option", "meaning"), rows)
     run, replay = options_of(RunConfig), options_of(ReplayConfig)

@@ -1,8 +1,6 @@
 """Click commands whose options come from a configuration class and follow the reference's rules.
 
-The rules (specification 08, section 1) are those of Go's pflag: complete names only, booleans take
-a value only with ``=``, every other flag takes the next token whatever it looks like, the last
-occurrence wins, lists collect, surplus arguments are ignored.
+The rules are those of cli.flags, which also runs simple command lines without click.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import click
 
 from blis_core import log
+from blis_core.cli.flags import Flag, FlagError, FlagReader
 from blis_core.cli.values import BOOL, FLOATS, TYPES
 from blis_core.config import SECTIONS
 from blis_core.option import OptionSpec, ValueKind, options_of
@@ -84,13 +83,16 @@ class PflagCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Translate ``args`` into an equivalent form without ambiguity and let click read that."""
-        reader = _FlagReader(ctx, self.get_params(ctx))
+        options = _options(self.get_params(ctx))
+        reader = FlagReader({name: _flag(name, option) for name, option in options.items()})
         try:
             reader.read(args)
-        except click.UsageError:
+        except FlagError as error:
             if not ctx.resilient_parsing:  # shell completion sees half-typed lines
-                raise
-        plain = reader.canonical()
+                raise click.UsageError(str(error), ctx) from None
+        plain: list[str] = []
+        for name, texts in reader.given.items():
+            plain += _canonical(name, texts, options[name])
         if any(isinstance(param, click.Argument) for param in self.params):
             plain += ["--", *reader.arguments]
         rest = super().parse_args(ctx, plain)
@@ -121,110 +123,38 @@ class PflagCommand(click.Command):
                     formatter.write_dl([(f"{flag:<{_COLUMN}}", text) for flag, text in records])
 
 
-class _FlagReader:
-    """One pass over the arguments of a command."""
+def _options(params: Sequence[click.Parameter]) -> dict[str, click.Option]:
+    """The options among ``params``, by every name that they have."""
+    return {
+        name: param
+        for param in params
+        if isinstance(param, click.Option)
+        for name in (*param.opts, *param.secondary_opts)
+    }
 
-    def __init__(self, ctx: click.Context, params: Sequence[click.Parameter]) -> None:
-        self._ctx = ctx
-        self._options = {
-            name: param
-            for param in params
-            if isinstance(param, click.Option)
-            for name in (*param.opts, *param.secondary_opts)
-        }
-        self._given: dict[str, list[str]] = {}  # texts by flag, of the occurrences that count
-        self.arguments: list[str] = []
-        """What is left when flags and their values are taken away."""
 
-    def read(self, args: Sequence[str]) -> None:
-        """Take all of ``args``; ``click.UsageError`` at the first thing that is wrong."""
-        rest = list(reversed(args))
-        while rest:
-            token = rest.pop()
-            if token == "--":
-                self.arguments += reversed(rest)
-                return
-            if token.startswith("--"):
-                self._long(token, rest)
-            elif token.startswith("-") and len(token) > 1:
-                self._short(token, rest)
-            else:
-                self.arguments.append(token)
+def _flag(name: str, option: click.Option) -> Flag:
+    """How the ``name`` of a click option is read."""
+    value_type = BOOL if option.is_flag else option.type
 
-    def canonical(self) -> list[str]:
-        """The flags that count, as ``--name=value`` (or ``--name`` for a click flag that is on)."""
-        plain = []
-        for name, texts in self._given.items():
-            option = self._options[name]
-            if option.is_flag:
-                plain += [name for text in texts if BOOL.convert(text, option, self._ctx)]
-            elif option.type is FLOATS:
-                plain.append(f"{name}={','.join(texts)}")
-            else:
-                plain += [f"{name}={text}" for text in texts]
-        return plain
-
-    def _long(self, token: str, rest: list[str]) -> None:
-        name, equals, text = token.partition("=")
-        if name in ("--", "---") or name.startswith("---"):
-            raise self._error(f"{token!r} is not a flag")
-        self._take(name, text if equals else None, rest)
-
-    def _short(self, token: str, rest: list[str]) -> None:
-        """One-letter flags, which may be joined (``-ab``)."""
-        letters = token[1:]
-        while letters:
-            name, letters = f"-{letters[0]}", letters[1:]
-            option = self._options.get(name)
-            if letters.startswith("="):
-                self._take(name, letters[1:], rest)
-                return
-            if letters and option is not None and not _is_switch(option):
-                self._take(name, letters, rest)
-                return
-            self._take(name, None, rest)
-
-    def _take(self, name: str, text: str | None, rest: list[str]) -> None:
-        """Record one occurrence of flag ``name``; without a ``text`` it may use up one of rest."""
-        option = self._options.get(name)
-        if option is None:
-            raise self._error(f"unknown flag {name}{self._suggestion(name)}")
-        if text is None:
-            if _is_switch(option):
-                text = "true"
-            elif rest:
-                text = rest.pop()
-            else:
-                raise self._error(f"{name} needs a value")
-        # Every occurrence must be well-formed, also one that a later one overrides.
-        value_type = BOOL if option.is_flag else option.type
+    def parse(text: str) -> Any:
         try:
-            value_type.convert(text, option, self._ctx)
+            return value_type.convert(text, option, None)
         except click.BadParameter as error:
-            raise self._error(f"{name}: {error.message}") from None
-        main = max(option.opts, key=len) if name in option.opts else name
-        if option.multiple or option.type is FLOATS:
-            self._given.setdefault(main, []).append(text)
-        else:
-            self._given[main] = [text]
+            raise ValueError(error.message) from None
 
-    def _suggestion(self, name: str) -> str:
-        import difflib
-
-        # without dashes, which would make short names look alike
-        names = {known.lstrip("-"): known for known in self._options if known.startswith("--")}
-        bare = name.lstrip("-")
-        close = [known for known in names if known.startswith(bare)] if len(bare) > 2 else []
-        close = close or difflib.get_close_matches(bare, names, n=1)
-        return f"; did you mean {names[close[0]]}?" if close else ""
-
-    def _error(self, message: str) -> click.UsageError:
-        return click.UsageError(message, self._ctx)
+    main = max(option.opts, key=len) if name in option.opts else name
+    collects = option.multiple or option.type is FLOATS
+    return Flag(main, parse, option.is_flag or option.type is BOOL, collects)
 
 
-def _is_switch(option: click.Option) -> bool:
-    """Whether the flag alone means true, so that a value needs ``=``."""
-    return option.is_flag or option.type is BOOL
+def _canonical(name: str, texts: list[str], option: click.Option) -> list[str]:
+    """The values that count, as ``--name=value`` (or ``--name`` for a click flag that is on)."""
+    if option.is_flag:
+        return [name for text in texts if BOOL.convert(text, option, None)]
+    if option.type is FLOATS:
+        return [f"{name}={','.join(texts)}"]
+    return [f"{name}={text}" for text in texts]
 
 
 _Config = TypeVar("_Config")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blis_core import log
-from blis_core.cli.options import ConfigCommand
+from blis_core.cli.flags import QuickCommand
 from blis_core.cli.progress import run_watcher
 from blis_core.cli.report import caution, check_outputs, show, trace_files
 from blis_core.config import ReplayConfig
@@ -45,7 +45,7 @@ def execute(config: ReplayConfig) -> None:
     caution(results)
 
 
-command = ConfigCommand(
+command = QuickCommand(
     "replay",
     ReplayConfig,
     execute,

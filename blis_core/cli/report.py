@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import click
-
 from blis_core import log
 from blis_core.errors import BlisError
 
@@ -61,7 +59,14 @@ def require(values: Iterable[tuple[str, str]]) -> None:
 
 def print_text(text: str) -> None:
     """Print ``text`` on stdout, as bytes, so that names come out the same whatever the locale."""
-    click.echo(text.encode("utf-8", "surrogateescape"), nl=False)
+    encoded = text.encode("utf-8", "surrogateescape")
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:  # not a real file
+        sys.stdout.write(encoded.decode("utf-8", "replace"))
+        return
+    sys.stdout.flush()
+    binary.write(encoded)
+    binary.flush()
 
 
 def caution(results: Results) -> None:

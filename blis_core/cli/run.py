@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blis_core import log
-from blis_core.cli.options import ConfigCommand
+from blis_core.cli.flags import QuickCommand
 from blis_core.cli.progress import run_watcher
 from blis_core.cli.report import caution, check_outputs, show, trace_files
 from blis_core.config import RunConfig
@@ -47,7 +47,7 @@ def execute(config: RunConfig) -> None:
     caution(results)
 
 
-command = ConfigCommand(
+command = QuickCommand(
     "run",
     RunConfig,
     execute,

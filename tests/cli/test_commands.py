@@ -114,11 +114,16 @@ def test_configuration_is_checked_first() -> None:
 
 def test_a_command_line_becomes_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(run.command, "_action", seen.append)
-    args = ["--model", "Acme/Small", "--rate", "2", "--alpha-coeffs", "1,2,3", "extra"]
-    with run.command.make_context("run", args) as context:
-        run.command.invoke(context)
+    command = run.command()
+    monkeypatch.setattr(command, "_action", seen.append)
+    args = ["--model", "Acme/Small", "--rate", "2", "--alpha-coeffs", "1,2,3"]
+    with command.make_context("run", [*args, "extra"]) as context:
+        command.invoke(context)
     assert seen == [of_run(rate=2.0, alpha_coeffs=(1.0, 2.0, 3.0))]
+    assert run.command.configuration(args) == seen[0]
+    assert run.command.configuration([*args, "extra"]) is None  # click warns of surplus words
+    assert run.command.configuration(["--help"]) is None
+    assert run.command.configuration([*args, "--rate", "x"]) is None
 
 
 def test_parsing_imports_nothing_heavy() -> None:
@@ -128,8 +133,8 @@ def test_parsing_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
         "from blis_core.cli import run\n"
-        "run.command.make_context('run', ['--model', 'm', '--rate', '2'])\n"
-        "heavy = {'numpy', 'cattrs', 'structlog', 'rich', 'yaml'} & set(sys.modules)\n"
+        "assert run.command.configuration(['--model', 'm', '--rate', '2'])\n"
+        "heavy = {'click', 'numpy', 'cattrs', 'structlog', 'rich', 'yaml'} & set(sys.modules)\n"
         "sys.exit(', '.join(heavy) or 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

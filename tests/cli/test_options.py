@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from blis_core.cli import replay, run
+from blis_core.cli.flags import QuickCommand
 from blis_core.cli.options import ConfigCommand, PflagCommand
 from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
 from blis_core.option import ValueKind, option, options_of
@@ -21,12 +22,24 @@ class SampleConfig(SimulationConfig):
     preset_on: bool = option(ValueKind.BOOL, "Sample", True, "A switch that is on.")
 
 
+EXPLAINED = {"extra", "-", "--bogus", "false", "--help=false"}
+"""Words of these tests of which click has something to say."""
+
+
 def parse(*args: str, config_class: type[Any] = RunConfig) -> Any:
-    """The configuration that ``args`` describe."""
+    """The configuration that ``args`` describe, to click and without it."""
     seen: list[Any] = []
-    command = ConfigCommand("sample", config_class, seen.append, help="")
-    with command.make_context("sample", list(args)) as context:
-        command.invoke(context)
+    quick = QuickCommand("sample", config_class, seen.append, help="")
+    without = quick.configuration(args)
+    command = quick()
+    assert isinstance(command, ConfigCommand)
+    try:
+        with command.make_context("sample", list(args)) as context:
+            command.invoke(context)
+    except click.UsageError:
+        assert without is None
+        raise
+    assert without == (None if EXPLAINED & set(args) else seen[0])
     return seen[0]
 
 
@@ -125,7 +138,7 @@ def test_mistakes_are_one_clear_line(args: list[str], message: str) -> None:
     assert "\n" not in text
 
 
-@pytest.mark.parametrize("command", [run.command, replay.command])
+@pytest.mark.parametrize("command", [run.command(), replay.command()])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_every_option_once(command: ConfigCommand[Any], flag: str) -> None:
     outcome = CliRunner().invoke(command, ["--rate=1" if command is run.command else "x", flag])
