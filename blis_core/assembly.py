@@ -6,26 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from blis_core import log
-from blis_core.cluster.disaggregation import Disaggregation
 from blis_core.cluster.fleet import Fleet
-from blis_core.cluster.gateway import GatewayQueue
-from blis_core.cluster.pools import Pool
 from blis_core.cluster.routing import RoutingSetup
-from blis_core.cluster.saturation import make_detector
-from blis_core.cluster.simulation import Cluster, Gateway
-from blis_core.cluster.tenants import TenantBudgets
-from blis_core.cluster.transfer import TransferLink
+from blis_core.cluster.simulation import Cluster
 from blis_core.config import SimulationConfig
-from blis_core.contracts import KVSetup, LatencyModel, PDDeciderSetup, RoutingPolicy, Scorer
+from blis_core.contracts import KVSetup, LatencyModel
 from blis_core.deployment import Deployment
-from blis_core.disaggregation_options import DEFAULT_PREFIX_THRESHOLD
 from blis_core.engine.instance import Instance
 from blis_core.errors import BlisError
 from blis_core.kv.chains import ChainTable
 from blis_core.plugins import get_registry
 from blis_core.policies.choice import Policies
 from blis_core.policies.scorers import make_scorers
-from blis_core.pool_deployment import PoolDeployments
 from blis_core.rng import PartitionedRandom
 from blis_core.semantics import parse_semantics
 
@@ -33,6 +25,7 @@ if TYPE_CHECKING:
     from blis_core.autoscaling.autoscaler import Autoscaler
     from blis_core.cluster.elastic import ElasticFleet
     from blis_core.policies.fleet_plan import FleetPlan
+    from blis_core.pool_deployment import PoolDeployments
     from blis_core.recording.recorder import Recorder
 
 
@@ -145,14 +138,15 @@ def assemble(
         policies.routing,
         RoutingSetup(random=random.stream("router"), scorers=scorers),
     )
-    tenants = None
+    tenants = gateway = None
     if policies.tenant_budgets is not None:
-        tenants = TenantBudgets(
-            policies.tenant_budgets,
-            instances=num_instances(config, policies),
-            max_running=config.max_num_running_reqs,
-            priorities=policies.slo_priorities,
-        )
+        from blis_core.optional_parts import make_tenants
+
+        tenants = make_tenants(config, policies, num_instances(config, policies))
+    if config.flow_control:
+        from blis_core.optional_parts import make_gateway
+
+        gateway = make_gateway(config, policies)
     decisions = None
     if config.trace_level == "decisions":
         from blis_core.cluster.decisions import DecisionLog
@@ -175,12 +169,14 @@ def assemble(
         horizon=horizon,
         admission_latency=config.admission_latency,
         routing_latency=config.routing_latency,
-        gateway=_gateway(config, policies),
+        gateway=gateway,
         tenants=tenants,
         log=decisions,
     )
     if pools is not None:
-        _disaggregate(cluster, config, pools, policies, routing, pool_scorers, random)
+        from blis_core.optional_parts import disaggregate
+
+        disaggregate(cluster, config, pools, policies, routing, pool_scorers, random)
     if plan is None:
         return Assembled(cluster)
     return _make_elastic(
@@ -224,68 +220,6 @@ def num_instances(config: SimulationConfig, policies: Policies) -> int:
     """Instances that were asked for, of all models."""
     models = policies.fleet.models if policies.fleet is not None else ()
     return config.num_instances + sum(section.instances for section in models)
-
-
-def _disaggregate(
-    cluster: Cluster,
-    config: SimulationConfig,
-    pools: PoolDeployments,
-    policies: Policies,
-    routing: RoutingPolicy,
-    scorers: list[tuple[tuple[Scorer, float], ...]],
-    random: PartitionedRandom,
-) -> None:
-    """Divide the cluster into pools. Without scorers of its own a pool shares the routing policy
-    with its state, such as the turn of round-robin (reference quirk 07-Q4)."""
-    registry = get_registry()
-    made: list[Pool] = []
-    names = [f"instance_{i}" for i in range(config.prefill_instances + config.decode_instances)]
-    halves = names[: config.prefill_instances], names[config.prefill_instances :]
-    for half, own, name in zip(halves, scorers, ("prefill-router", "decode-router"), strict=True):
-        policy = routing
-        if own:
-            setup = RoutingSetup(random=random.stream(name), scorers=own)
-            policy = registry.create("routing-policy", "weighted", setup)
-        made.append(Pool(cluster.fleet, half, policy))
-    block_size = cluster.fleet.chains.block_size
-    threshold = config.pd_prefix_threshold
-    cluster.disaggregation = Disaggregation(
-        cluster,
-        prefill=made[0],
-        decode=made[1],
-        decider=registry.create(
-            "pd-decider",
-            policies.decider,
-            PDDeciderSetup(
-                block_size=block_size,
-                prefix_threshold=DEFAULT_PREFIX_THRESHOLD if threshold is None else threshold,
-            ),
-        ),
-        link=TransferLink(
-            float(block_size) * pools.bytes_per_token,
-            bandwidth=config.pd_transfer_bandwidth,
-            base_latency=config.pd_transfer_base_latency,
-            contention=config.pd_transfer_contention,
-        ),
-    )
-
-
-def _gateway(config: SimulationConfig, policies: Policies) -> Gateway | None:
-    if not config.flow_control:
-        return None
-    return Gateway(
-        GatewayQueue(
-            policies.slo_priorities,
-            order=config.dispatch_order,
-            limit=config.max_gateway_queue_depth,
-        ),
-        make_detector(
-            config.saturation_detector,
-            queue_depth_threshold=config.queue_depth_threshold,
-            kv_cache_util_threshold=config.kv_cache_util_threshold,
-            max_concurrency=config.max_concurrency,
-        ),
-    )
 
 
 def _kv_store(config: SimulationConfig) -> str:

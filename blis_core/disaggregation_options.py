@@ -147,6 +147,11 @@ class DisaggregationOptions(Record):
             if self.pool_setting(pool, setting) is not None
         ]
 
+    @property
+    def mentions_pools(self) -> bool:
+        """Whether any of these options may matter, be it for a warning."""
+        return self.disaggregated or self.decider != "never" or bool(self.pool_flags())
+
     def check_disaggregation(self, num_instances: int) -> None:
         """BlisError for the first wrong value, in the order of the reference."""
         prefill, decode = self.prefill_instances, self.decode_instances

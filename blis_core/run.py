@@ -17,7 +17,6 @@ from blis_core.errors import BlisError, did_you_mean
 from blis_core.planning import asked_rate, generate_workload, replay_workload, simulator_seed
 from blis_core.policies.choice import Policies, resolve_policies
 from blis_core.policies.no_effect import idle_options
-from blis_core.pool_deployment import PoolDeployments, resolve_pools
 from blis_core.results.aggregate import build_results
 from blis_core.results.trust import Situation
 from blis_core.workload.generated import GeneratedWorkload
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from blis_core.config import ReplayConfig, RunConfig, SimulationConfig
     from blis_core.engine.metrics import InstanceMetrics
     from blis_core.policies.bundle import PolicyBundle
+    from blis_core.pool_deployment import PoolDeployments
     from blis_core.recording.recorder import Recorder
     from blis_core.results.model import Results
     from blis_core.workload.sessions import SessionManager
@@ -141,13 +141,21 @@ def check_simulation(config: SimulationConfig, /, *, workload: bool = True) -> D
     horizon = MAX_INT64
     if isinstance(config, RunConfig):
         _fitness_weights(config)
-        pools = resolve_pools(config, deployment, policies.pools)
+        pools = _pools(config, deployment, policies)
         if workload:
             horizon = generate_workload(config).horizon
     elif workload:
         _, horizon = replay_workload(cast("ReplayConfig", config))
     assemble(config, deployment, policies, horizon, simulator_seed(config), pools=pools)
     return deployment
+
+
+def _pools(config: RunConfig, deployment: Deployment, policies: Policies) -> PoolDeployments | None:
+    if policies.pools is None and not config.mentions_pools:
+        return None
+    from blis_core.pool_deployment import resolve_pools
+
+    return resolve_pools(config, deployment, policies.pools)
 
 
 def _fitness_weights(config: RunConfig) -> dict[str, float]:
@@ -174,7 +182,7 @@ def run_simulation(
         fitness_weights = _fitness_weights(config)
         policies = _policies(config, policy)
         deployment = resolve(config)
-        pools = resolve_pools(config, deployment, policies.pools)
+        pools = _pools(config, deployment, policies)
         workload, seed, horizon, expected = generate_workload(config, spec)
         results = _simulate(
             config,

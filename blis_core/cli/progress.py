@@ -24,11 +24,6 @@ DELAY_S = 1.0
 INTERVAL_S = 0.2
 
 
-def run_watcher() -> RunWatcher | None:
-    """Somebody to watch a run; None if stderr is no terminal."""
-    return RunWatcher() if sys.stderr.isatty() else None
-
-
 class RunWatcher:
     """Shows how far a simulation is: requests done, simulated time, time to go."""
 

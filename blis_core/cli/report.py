@@ -11,6 +11,7 @@ from blis_core import log
 from blis_core.errors import BlisError
 
 if TYPE_CHECKING:
+    from blis_core.cli.progress import RunWatcher
     from blis_core.results.model import Results
 
 
@@ -55,6 +56,15 @@ def require(values: Iterable[tuple[str, str]]) -> None:
     for flag, value in values:
         if not value:
             raise BlisError(f"{flag}: is required")
+
+
+def run_watcher() -> RunWatcher | None:
+    """Somebody to watch a run; None if stderr is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+    from blis_core.cli.progress import RunWatcher
+
+    return RunWatcher()
 
 
 def print_text(text: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from blis_core import log
 from blis_core.cli.flags import QuickCommand
-from blis_core.cli.progress import run_watcher
-from blis_core.cli.report import caution, check_outputs, show, trace_files
+from blis_core.cli.report import caution, check_outputs, run_watcher, show, trace_files
 from blis_core.config import RunConfig
 
 

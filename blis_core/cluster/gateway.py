@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from typing import TYPE_CHECKING
 
 from blis_core.cluster.slo import SloPriorities
 from blis_core.contracts import Request
 
+if TYPE_CHECKING:
+    from blis_core.cluster.saturation import SaturationDetector
+
 _Entry = tuple[int, Request]
 """Position in order of entry, and the request."""
+
+
+class Gateway:
+    """The queue in front of the fleet and the detector that holds it."""
+
+    def __init__(self, queue: GatewayQueue, detector: SaturationDetector) -> None:
+        self.queue = queue
+        self.detector = detector
 
 
 class GatewayQueue:

@@ -19,11 +19,8 @@ from blis_core.cluster.admission import AlwaysAdmit
 from blis_core.cluster.agenda import ARRIVAL, DISAGGREGATION, PREFILL_ROUTING, ROUTING, Agenda
 from blis_core.cluster.arrivals import Arrivals
 from blis_core.cluster.fleet import NOBODY, Fleet, NoFleet, Snapshot
-from blis_core.cluster.gateway import GatewayQueue
 from blis_core.cluster.outcome import ClusterOutcome
 from blis_core.cluster.routing import RoundRobin
-from blis_core.cluster.saturation import SaturationDetector
-from blis_core.cluster.tenants import TENANT_BUDGET_SHED, TenantBudgets
 from blis_core.contracts import (
     MAX_INT64,
     AdmissionPolicy,
@@ -36,6 +33,8 @@ from blis_core.engine.instance import NEVER, Instance
 if TYPE_CHECKING:
     from blis_core.cluster.decisions import DecisionLog
     from blis_core.cluster.disaggregation import Disaggregation
+    from blis_core.cluster.gateway import Gateway
+    from blis_core.cluster.tenants import TenantBudgets
     from blis_core.contracts import IntArray
 
 Lost = Callable[[Request, int], list[Request]]
@@ -52,14 +51,6 @@ _STRIDE = 256
 _CATCH_UP = 16_384
 """Arrivals after which all instances catch up, lest requests pile up before them, and requests
 that have ended are made compact if nobody needs them."""
-
-
-class Gateway:
-    """The queue in front of the fleet and the detector that holds it."""
-
-    def __init__(self, queue: GatewayQueue, detector: SaturationDetector) -> None:
-        self.queue = queue
-        self.detector = detector
 
 
 class Cluster:
@@ -431,7 +422,7 @@ class Cluster:
         if reason is None and self.tenants is not None:
             fleet.sync(now)  # who has ended by now has freed a place
             if self.tenants.refuses(request):
-                reason = TENANT_BUDGET_SHED
+                reason = self.tenants.REASON
         if self.log is not None:
             self.log.admission(request, now, reason)
         if reason is not None:

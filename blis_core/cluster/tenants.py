@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from blis_core.cluster.slo import SloPriorities
 from blis_core.contracts import Request
 
-TENANT_BUDGET_SHED = "tenant-budget-shed"
-"""Reason of a rejection for exceeding a budget."""
-
 
 class TenantBudgets:
     """Counts each tenant's routed and unfinished requests, and refuses what can be shed.
@@ -17,6 +14,9 @@ class TenantBudgets:
     Requests without a tenant are not counted. Admitted requests count from their routing on, so
     several that are admitted at one instant may exceed a budget together.
     """
+
+    REASON = "tenant-budget-shed"
+    """Of a rejection for exceeding a budget."""
 
     def __init__(
         self,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from blis_core.cli.progress import RunWatcher, _duration, run_watcher
+from blis_core.cli.progress import RunWatcher, _duration
+from blis_core.cli.report import run_watcher
 from blis_core.config import RunConfig
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.run import run_simulation

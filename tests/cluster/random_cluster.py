@@ -11,10 +11,10 @@ import numpy as np
 from blis_core.cluster.admission import AdmissionSetup
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.fleet import Fleet
-from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.gateway import Gateway, GatewayQueue
 from blis_core.cluster.routing import RoutingSetup
 from blis_core.cluster.saturation import make_detector
-from blis_core.cluster.simulation import Cluster, Gateway
+from blis_core.cluster.simulation import Cluster
 from blis_core.cluster.slo import SloPriorities
 from blis_core.cluster.tenants import TenantBudgets
 from blis_core.contracts import (

@@ -14,11 +14,11 @@ from blis_core.cluster.admission import AdmissionSetup, AlwaysAdmit
 from blis_core.cluster.decisions import DecisionLog
 from blis_core.cluster.disaggregation import Disaggregation
 from blis_core.cluster.fleet import Fleet
-from blis_core.cluster.gateway import GatewayQueue
+from blis_core.cluster.gateway import Gateway, GatewayQueue
 from blis_core.cluster.pools import Pool
 from blis_core.cluster.routing import LeastLoaded, RoundRobin, RoutingSetup
 from blis_core.cluster.saturation import make_detector
-from blis_core.cluster.simulation import Cluster, Gateway
+from blis_core.cluster.simulation import Cluster
 from blis_core.cluster.slo import SloPriorities
 from blis_core.cluster.transfer import TransferLink
 from blis_core.contracts import MAX_INT64, KVSetup, PDDecider, Request
