@@ -317,7 +317,7 @@ class GoRand(LaggedFibonacci):
         np.right_shift(self._outputs, np.uint64(32), out=v, casting="unsafe")
         v &= np.uint32(_MERSENNE31)
         skips: list[int] = []
-        if v.max() > _TOKEN_MAX:
+        if np.maximum.reduce(v) > _TOKEN_MAX:
             skips = np.flatnonzero(v > _TOKEN_MAX).tolist()
         # Floor division by a constant is vectorised in numpy, the remainder is not.
         try:

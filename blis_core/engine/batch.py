@@ -64,8 +64,8 @@ class Member(KVSequence):
         """While decoding: StepLog.total when the current range began."""
         self.ranges: list[tuple[int, int]] | None = None
         """Finished ranges of decode steps, if it was ever parked or suspended."""
-        self.gaps: list[int] = []
-        """Token latencies (us) that belong to no decode step: those across preemptions."""
+        self.gaps: list[int] | None = None
+        """Token latencies (us) that belong to no decode step: those across preemptions, if any."""
 
 
 class RunningBatch:

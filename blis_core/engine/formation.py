@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from blis_core.contracts import QUEUED, RUNNING, KVStore, Request, TransferredRequest
+from blis_core.contracts import MAX_INT64, QUEUED, RUNNING, KVStore, Request, TransferredRequest
 from blis_core.engine.batch import DECODE, PREFILL, Member, RunningBatch
 from blis_core.engine.metrics import InstanceMetrics
 from blis_core.engine.suspended import Suspended, prefill_length
@@ -72,7 +72,9 @@ class BatchFormation:
         self._charged = False  # whether an attempt from outside may lengthen the next step
         # as attributes of their own, which are found faster than a store's class variables
         self._pure = store.refusals_are_pure
-        self._countable = store.refusals_are_pure and store.room_suffices
+        self._countable = (
+            store.refusals_are_pure and store.room_suffices and not limits.long_prefill
+        )
         self._size = store.block_size
 
     def form(self, now: int) -> tuple[list[tuple[Member, int]], list[tuple[Member, int]]]:
@@ -120,11 +122,11 @@ class BatchFormation:
                     return
                 budget -= 1
                 continue
-            need = self._need(request, budget)
-            if need > store.total_blocks - store.used_blocks:
+            room = store.total_blocks - store.used_blocks
+            need, keys, hit, cached, tokens = self.next_chunk(request, budget, room)
+            if need > room:
                 self._refuse(request, need)
                 return
-            keys, hit, cached, tokens = self.next_chunk(request, budget)
             if pure and not need and not store.can_admit(hit, tokens):
                 self._refuse(request)
                 return
@@ -240,7 +242,8 @@ class BatchFormation:
         if isinstance(request, TransferredRequest) and not isinstance(request.engine, Suspended):
             # it needs one block, and there was none
             return (0, False) if room else (LONGEST_RUN, waiting.fixed_head)
-        _, hit, cached, tokens = self.next_chunk(request, limits.max_tokens - batch.decodes)
+        budget = limits.max_tokens - batch.decodes
+        _, _, hit, cached, tokens = self.next_chunk(request, budget)
         if store.can_admit(hit, tokens):
             return 0, False
         clipped = cached + tokens < prefill_length(request)
@@ -283,9 +286,16 @@ class BatchFormation:
                 budget -= tokens
         return chunks, budget
 
-    def next_chunk(self, request: Request, budget: int) -> tuple[Chain, Any, int, int]:
-        """Block keys, prefix hit, its tokens, and number of prompt tokens of a request to be
-        admitted."""
+    def next_chunk(
+        self, request: Request, budget: int, room: int = MAX_INT64
+    ) -> tuple[int, Chain, Any, int, int]:
+        """What it takes to admit a request: free blocks, whatever is cached (0 = unknown), block
+        keys, prefix hit, its tokens, and number of prompt tokens.
+
+        The number of blocks is known for a private prompt: those of its blocks that are cached are
+        free ones, so that it takes as many free blocks with them as without. If they are more than
+        ``room``, no hit is looked for.
+        """
         size = self._size
         keys = request.keys
         if keys is None:
@@ -294,33 +304,24 @@ class BatchFormation:
         if request.engine is not None:  # suspended
             length = request.engine.length
             reusable = length - (length > request.prompt_len)
+        need = 0
+        if self._countable and length <= budget and not keys.head:
+            own = keys.own
+            if own is None or not own.shared:
+                need = -(-length // size)
+                if need > room:
+                    return need, keys, None, 0, 0
         if reusable == length > 0 and self._semantics.compute_last_token:
             reusable -= 1
         hit = self.store.match(keys, reusable // size)
         cached = len(hit) * size
         tokens = length - cached
+        if need:
+            return need, keys, hit, cached, tokens
         long_prefill = self._limits.long_prefill
         if 0 < long_prefill < tokens:
             tokens = long_prefill
-        return keys, hit, cached, min(tokens, budget)
-
-    def _need(self, request: Request, budget: int) -> int:
-        """How many free blocks it takes to admit ``request``, whatever is cached; 0 = unknown.
-
-        Blocks of a private prompt that are cached are free ones, so that it takes as many free
-        blocks with them as without.
-        """
-        if self._limits.long_prefill or not self._countable:
-            return 0
-        keys = request.keys
-        if keys is None:
-            keys = self._chains.keys(request)
-        own = keys.own
-        if keys.head or (own is not None and own.shared):
-            return 0
-        state = request.engine
-        prompt = request.prompt_len if state is None else state.length
-        return -(-prompt // self._size) if prompt <= budget else 0
+        return 0, keys, hit, cached, min(tokens, budget)
 
     def target(self, request: Request) -> int:
         """Progress at which a request is done: all output but its last token, or the cap."""

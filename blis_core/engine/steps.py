@@ -131,6 +131,8 @@ class Steps(DecodeRuns):
         gap = now - last
         request.itl_sum += gap
         request.itl_count += 1
+        if member.gaps is None:
+            member.gaps = []
         member.gaps.append(gap)
 
     def _form(self, now: int) -> _Formed:
@@ -177,7 +179,7 @@ class Steps(DecodeRuns):
         if member.ranges is not None:
             for start, stop in member.ranges:
                 self.log.count(start, stop)
-            self.log.count_gaps(member.gaps)
+            self.log.count_gaps(member.gaps or [])
         elif decoded:
             self.log.count(member.begun, self.log.steps)
         request.state = COMPLETED

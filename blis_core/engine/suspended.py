@@ -15,7 +15,7 @@ class Suspended:
 
     __slots__ = ("gaps", "length", "ranges")
 
-    def __init__(self, length: int, ranges: list[tuple[int, int]], gaps: list[int]) -> None:
+    def __init__(self, length: int, ranges: list[tuple[int, int]], gaps: list[int] | None) -> None:
         self.length = length
         """Tokens to compute when it returns: the prompt and all output so far."""
         self.ranges = ranges

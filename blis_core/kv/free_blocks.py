@@ -13,17 +13,17 @@ from collections.abc import Sequence
 class Extent:
     """Blocks that lie next to each other in the queue of free blocks; the last is taken first."""
 
+    # filled in by whoever makes one, which costs half of what a constructor in Python does
     __slots__ = ("base", "count", "full", "ids")
 
-    def __init__(self, count: int, base: int, full: int, ids: list[int] | None) -> None:
-        self.count = count
-        """Number of blocks, if they have no ids."""
-        self.base = base
-        """First key of the tail whose first ``count`` blocks these are; -1 = of no use."""
-        self.full = full
-        """How many of the leading blocks have been indexed."""
-        self.ids = ids
-        """Ids of tracked blocks; some may have been claimed since (see ``_vacate``)."""
+    count: int
+    """Number of blocks, if they have no ids."""
+    base: int
+    """First key of the tail whose first ``count`` blocks these are; -1 = of no use."""
+    full: int
+    """How many of the leading blocks have been indexed."""
+    ids: list[int] | None
+    """Ids of tracked blocks; some may have been claimed since (see ``_vacate``)."""
 
 
 class FreeBlocks:
@@ -148,7 +148,8 @@ class FreeBlocks:
 
     def _enqueue(self, ids: list[int]) -> None:
         """Append tracked blocks to the queue; the last of them will be taken first."""
-        self._lying[ids[0]] = extent = Extent(0, -1, 0, ids)
+        self._lying[ids[0]] = extent = Extent()
+        extent.count, extent.base, extent.full, extent.ids = 0, -1, 0, ids
         self._queue.append(extent)
 
     def _lifted(self, extent: Extent, first: int) -> None:

@@ -280,7 +280,11 @@ class PagedKVStore(FreeBlocks, KVStore):
                 if full > freed:
                     full = freed
             if freed > 0:
-                extent = Extent(freed, base, full, None)
+                extent = Extent()
+                extent.count = freed
+                extent.base = base
+                extent.full = full
+                extent.ids = None
                 self._queue.append(extent)
                 if full > 0:
                     self._extents[base] = extent
