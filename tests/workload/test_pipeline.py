@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blis_core import plugins
+from blis_core import _token_memory, plugins
 from blis_core.contracts import MAX_INT64, Request
 from blis_core.errors import BlisError
 from blis_core.rng import GoRand, stream_seed
@@ -497,7 +497,8 @@ def test_equal_arrivals_keep_the_order_of_clients() -> None:
 # -------------------------------------------------------------------------------------- memory
 
 
-def test_memory_of_a_streamed_workload_is_flat() -> None:
+def test_memory_of_a_streamed_workload_is_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_token_memory, "_PIECE", 1 << 16)  # as much as one piece is always there
     one, process = constant(1), Arrival(process="constant")
     members = [
         client(id=name, arrival=process, input_distribution=one, output_distribution=one)
