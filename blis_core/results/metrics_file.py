@@ -13,10 +13,9 @@ from blis_core.results.numbers import (
     float_text,
     json_text,
     string_text,
-    us_as_ms,
-    us_as_s,
 )
 from blis_core.results.request_list import in_order
+from blis_core.results.times import us_as_ms, us_as_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

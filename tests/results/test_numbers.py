@@ -15,9 +15,8 @@ from blis_core.results.numbers import (
     float_text,
     json_text,
     string_text,
-    us_as_ms,
-    us_as_s,
 )
+from blis_core.results.times import us_as_ms, us_as_s
 
 
 @pytest.mark.parametrize(
