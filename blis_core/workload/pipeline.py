@@ -27,7 +27,6 @@ from blis_core.workload.generation import numbered
 from blis_core.workload.inference_perf import with_inference_perf
 from blis_core.workload.prefixes import draw_prefixes
 from blis_core.workload.rates import client_rates
-from blis_core.workload.servegen import with_servegen
 from blis_core.workload.spec import Client, InferencePerf, WorkloadSpec, upgrade
 from blis_core.workload.validation import check_sources, validate
 
@@ -114,7 +113,11 @@ def _open_loop(
 def _complete(spec: WorkloadSpec, timeout_us: int | None) -> tuple[WorkloadSpec, list[str]]:
     """``spec`` with all clients but those of cohorts, in version 2 and valid; and warnings."""
     check_sources(spec)
-    spec = with_servegen(with_inference_perf(spec))
+    spec = with_inference_perf(spec)
+    if spec.servegen_data is not None:
+        from blis_core.workload.servegen import with_servegen  # brings csv
+
+        spec = with_servegen(spec)
     spec, warnings = upgrade(spec)
     if timeout_us is not None:
         spec = attrs.evolve(
