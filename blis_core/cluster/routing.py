@@ -32,14 +32,17 @@ def _pick(tied: IntArray, random: GoRand) -> int:
     return int(tied[random.intn(len(tied))] if len(tied) > 1 else tied[0])
 
 
-_MANY = 48
-"""Instances from which on arrays are cheaper than lists."""
+_MANY = 12
+"""Instances from which on arrays are cheaper than lists.
+
+Of an array, the place of the largest element is found several times sooner than its value alone.
+"""
 
 
 def _in_range(scores: FloatArray) -> bool:
     """Whether all scores are in [0, 1]."""
     if len(scores) >= _MANY:
-        return bool(scores.min() >= 0.0 and scores.max() <= 1.0)
+        return bool(scores.item(scores.argmin()) >= 0.0 and scores.item(scores.argmax()) <= 1.0)
     values: list[float] = scores.tolist()
     return min(values) >= 0.0 and max(values) <= 1.0
 
@@ -47,8 +50,8 @@ def _in_range(scores: FloatArray) -> bool:
 def _best(scores: FloatArray, random: GoRand) -> tuple[int, float]:
     """Position and value of the largest score; ties are drawn."""
     if len(scores) >= _MANY:
-        best = scores.max()
-        return _pick((scores == best).nonzero()[0], random), float(best)
+        best: float = scores.item(scores.argmax())
+        return _pick((scores == best).nonzero()[0], random), best
     values: list[float] = scores.tolist()
     largest = max(values)
     if values.count(largest) == 1:
@@ -80,7 +83,7 @@ class LeastLoaded(RoutingPolicy):
     def route(self, request: Request, fleet: FleetView) -> RoutingDecision:
         """Smallest queue_depth + running + in_flight."""
         load = fleet.load
-        least = load.min()
+        least = load.item(load.argmin())
         index = _pick((load == least).nonzero()[0], self._random)
         return RoutingDecision(index, f"least-loaded (load={least})")
 

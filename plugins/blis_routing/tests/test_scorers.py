@@ -137,10 +137,16 @@ def test_a_longer_queue_never_scores_higher(fleet):
         assert (np.diff(sorted_scores) <= 0).all()
 
 
-@pytest.mark.parametrize("counts", [[3], [2, 2, 2], [0, 5, 1, 5], list(range(60))])
-def test_lists_and_arrays_rate_the_same(counts, monkeypatch):
-    few = scorers.fewest_best(np.array(counts))
-    monkeypatch.setattr(scorers, "_MANY", 1)
-    many = scorers.fewest_best(np.array(counts))
-    monkeypatch.setattr(scorers, "_MANY", 1000)
-    assert few.tolist() == many.tolist() == scorers.fewest_best(np.array(counts)).tolist()
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=70))
+def test_the_fewest_are_best(counts):
+    rated = scorers.fewest_best(np.array(counts))
+    low, high = min(counts), max(counts)
+    expected = [(high - c) / (high - low) if high > low else 1.0 for c in counts]
+    assert rated.tolist() == expected
+
+
+def test_scores_that_are_shared_cannot_be_changed():
+    rated = scorers.fewest_best(np.array([2, 2, 2]))
+    assert rated is scorers.fewest_best(np.array([7, 7, 7]))
+    with pytest.raises(ValueError, match="read-only"):
+        rated[0] = 0.5

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from blis_core.api import Scorer
+from blis_routing.scorers import extremes, ones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,8 +30,8 @@ class PrecisePrefixCache(Scorer):
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
         """Min-max over the cached blocks; all 1 if they are equal, even if nothing is cached."""
         cached = fleet.cached_blocks(request)
-        low, high = cached.min(), cached.max()
-        return (cached - low) / (high - low) if high > low else np.ones(len(fleet))
+        low, high = extremes(cached)
+        return (cached - low) / (high - low) if high > low else ones(len(cached))
 
 
 class PrefixAffinity(Scorer):

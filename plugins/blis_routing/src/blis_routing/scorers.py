@@ -6,6 +6,7 @@ whole arrays, so a decision costs about the same for 8 instances and for 800.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,20 +22,23 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 
-_MANY = 48
-"""Instances from which on arrays are cheaper than lists."""
+def extremes(counts: IntArray) -> tuple[int, int]:
+    """The smallest and the largest count; sooner than by two reductions."""
+    return counts.item(counts.argmin()), counts.item(counts.argmax())
+
+
+@lru_cache(maxsize=64)
+def ones(n: int) -> FloatArray:
+    """``n`` ones, which cannot be changed."""
+    made = np.ones(n)
+    made.flags.writeable = False
+    return made
 
 
 def fewest_best(counts: IntArray) -> FloatArray:
     """1 for the smallest count, 0 for the largest, linear in between; all 1 if they are equal."""
-    low: int
-    high: int
-    if len(counts) < _MANY:  # cheaper than two reductions
-        values = counts.tolist()
-        low, high = min(values), max(values)
-    else:
-        low, high = counts.min(), counts.max()
-    return (high - counts) / (high - low) if high > low else np.ones(len(counts))
+    low, high = extremes(counts)
+    return (high - counts) / (high - low) if high > low else ones(len(counts))
 
 
 class _Load(Scorer):
@@ -72,8 +76,9 @@ class ActiveRequests(_Load):
 
     def score(self, request: Request, fleet: FleetView) -> FloatArray:
         """(most - in flight) / most; all 1 in an idle fleet, all 0 in an evenly busy one."""
-        most = fleet.in_flight.max()
-        return (most - fleet.in_flight) / most if most > 0 else np.ones(len(fleet))
+        in_flight = fleet.in_flight
+        _, most = extremes(in_flight)
+        return (most - in_flight) / most if most > 0 else ones(len(in_flight))
 
 
 class LoadBalance(_Load):
