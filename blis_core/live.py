@@ -132,11 +132,12 @@ class LiveInstance:
         cached = getattr(self._engine.store, "cached_keys", None)
         if cached is None or self._engine.store.mirrors:
             return  # the store does not tell, or has a second tier that it does not tell of
-        held: set[int] = cached()
+        chains = self._engine._chains
+        held = chains.marks()
+        held.add(cached())
         for live in self._requests.values():
-            held.update(live.request.keys or ())
-            held.update(live.request.output_keys or ())
-        self._engine._chains.forget(held)
+            held.add_chains(live.request)
+        chains.forget(held)
 
     def withdraw(self, live: LiveRequest, now: int) -> None:
         """The client of a request has gone: it frees its place and its KV blocks at ``now``."""

@@ -191,13 +191,13 @@ class Fleet:
         """
         if self.keys_given or any(type(i.store) is not PagedKVStore for i in self.instances):
             return
-        held: set[int] = set()
+        held = self.chains.marks()
         for instance in self.instances:
             assert isinstance(instance.store, PagedKVStore)
-            held |= instance.store.known_keys()
+            for keys in instance.store.known_keys():
+                held.add(keys)
             for request in instance.metrics.requests:
-                held.update(request.keys or ())
-                held.update(request.output_keys or ())
+                held.add_chains(request)
         self.chains.forget(held)
 
     def _name_blocks(self, request: Request) -> None:

@@ -12,15 +12,48 @@ told when that ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, overload
+
+import numpy as np
 
 if TYPE_CHECKING:
     from blis_core.contracts import Request, TokenArray
 
-FORGET = 1 << 24
+FORGET = 1 << 22
 """Tokens after which old prompts are worth forgetting (four bytes each)."""
+
+
+class KeyMarks:
+    """A set of the keys that a table has given, in which a range costs next to nothing."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, keys: int) -> None:
+        """``keys``: all of them lie below."""
+        self._marks = bytearray(keys)
+
+    def add(self, keys: Iterable[int]) -> None:
+        """Mark ``keys``."""
+        if isinstance(keys, range):
+            self._marks[keys.start : keys.stop] = b"\1" * len(keys)
+        else:
+            places = np.fromiter(keys, dtype=np.int64)
+            np.frombuffer(self._marks, dtype=np.uint8)[places] = 1
+
+    def add_chains(self, request: Request) -> None:
+        """Mark all keys that ``request`` has."""
+        for keys in (request.keys, request.output_keys):
+            if keys is not None:
+                for base, count in keys.spans:
+                    self.add(range(base, base + count))
+                if keys.own is not None:
+                    self.add(range(keys.own.base, keys.own.base + keys.tail))
+
+    def any_of(self, first: int, count: int) -> bool:
+        """Whether one of ``count`` keys from ``first`` on is marked."""
+        return self._marks.find(1, first, first + count) >= 0
 
 
 class Segment:
@@ -191,11 +224,15 @@ class ChainTable:
                 return Chain(self, spans, fresh, prompt_blocks)
             segment = child
 
-    def forget(self, held: Container[int]) -> None:
+    def marks(self) -> KeyMarks:
+        """An empty set of keys, for ``forget``."""
+        return KeyMarks(self._next_key)
+
+    def forget(self, held: KeyMarks) -> None:
         """Drop all sequences but those of which a key is among ``held``, and their beginnings.
 
         A sequence that comes again gets other keys. Nobody can tell if its blocks are cached
-        nowhere and no request has them. For tables that never end; costs O(blocks known).
+        nowhere and no request has them. For tables that never end; costs O(sequences known).
         """
         kept = 0
         for first, segment in list(self._roots.items()):
@@ -204,7 +241,7 @@ class ChainTable:
             if not blocks:
                 del self._roots[first]
         # so that all the looking through what is kept costs no more than a constant per token
-        self.enough_tokens = FORGET + kept * self.block_size
+        self.enough_tokens = FORGET + kept * self.block_size // 4
         self.fresh_tokens = 0
 
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
@@ -234,7 +271,7 @@ class ChainTable:
         return common
 
 
-def _keep(segment: Segment, held: Container[int]) -> int:
+def _keep(segment: Segment, held: KeyMarks) -> int:
     """How many blocks are to be kept, those of continuations included; drops the other ones."""
     kept = 0
     if segment.children:
@@ -243,7 +280,7 @@ def _keep(segment: Segment, held: Container[int]) -> int:
             kept += blocks
             if not blocks:
                 del segment.children[label]
-    if kept or any(key in held for key in range(segment.base, segment.base + segment.blocks)):
+    if kept or held.any_of(segment.base, segment.blocks):
         if segment.tokens.base is not None:
             segment.tokens = segment.tokens.copy()  # lest it keep its neighbours in memory
         return kept + segment.blocks

@@ -13,8 +13,8 @@ thousand. When a tail stops being private its blocks are given ids, as they stan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from operator import sub
 from typing import ClassVar, cast
 
@@ -453,17 +453,19 @@ class PagedKVStore(FreeBlocks, KVStore):
 
     def cached_keys(self) -> set[int]:
         """Keys that a look-up would find (costs O(blocks))."""
-        keys = set(self._index)
-        for base, extent in self._extents.items():
-            keys.update(range(base, base + extent.full))
-        for base, seq in self._running.items():
-            keys.update(range(base, base + self._indexed(seq) - len(seq.keys.head)))
-        return keys
+        return set(chain.from_iterable(self._cached()))
 
-    def known_keys(self) -> set[int]:
-        """These, and what a look-up into the frozen view would find (costs O(blocks))."""
-        keys = self.cached_keys()
-        keys.update(key for key, then in (self._changed or {}).items() if then)
+    def _cached(self) -> Iterator[Iterable[int]]:
+        """The same in pieces, mostly ranges."""
+        yield self._index
+        for base, extent in self._extents.items():
+            yield range(base, base + extent.full)
+        for base, seq in self._running.items():
+            yield range(base, base + self._indexed(seq) - len(seq.keys.head))
+
+    def known_keys(self) -> Iterator[Iterable[int]]:
+        """These, and what a look-up into the frozen view would find, in pieces."""
+        yield from self._cached()
+        yield (key for key, then in (self._changed or {}).items() if then)
         for base, then in self._tails_then.items():
-            keys.update(range(base, base + then))
-        return keys
+            yield range(base, base + then)

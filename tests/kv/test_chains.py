@@ -68,7 +68,9 @@ def test_what_is_kept_when_others_are_forgotten_keeps_no_memory_of_theirs():
         table.intern(rng.tokens(1600), 1600)
     assert held.own.tokens.base is not None  # a piece of something bigger
     before = held.own.tokens.tolist()
-    table.forget({held[3]})
+    marks = table.marks()
+    marks.add([held[3]])
+    table.forget(marks)
     assert held.own.tokens.base is None
     assert held.own.tokens.tolist() == before
     again = table.intern(held.own.tokens, 160)
