@@ -166,8 +166,9 @@ class DecodeRuns(ABC):
         if formation.preempting:
             return False  # whoever lost its place is the next to be admitted
         batch, log, store = self.batch, self.log, self.store
-        first = log.steps
-        if len(batch.groups[first % store.block_size]) > store.total_blocks - store.used_blocks:
+        first, size = log.steps, store.block_size
+        room = store.total_blocks - store.used_blocks
+        if len(batch.groups[first % size]) > room:
             return False  # somebody is about to lose its place
         steps, absorb = formation.silent_steps()
         if not steps:
@@ -186,9 +187,10 @@ class DecodeRuns(ABC):
         fitting = (last_start - now) // self._last_duration + 2
         if fitting < steps:
             steps = fitting
-        steps = self._reach(steps)
-        if not steps:
-            return False
+        if batch.decodes * (steps // size + 1) > room:
+            steps = self._reach(steps)
+            if not steps:
+                return False
         plan = self._plan
         if steps < FEW and (plan is None or plan.version != batch.version):
             if entering and entering[0][0] <= last_start:
@@ -200,9 +202,8 @@ class DecodeRuns(ABC):
         known = len(plan.token_times) - k
         if known < steps:
             steps = known
-        begun = bisect_right(starts, last_start, k, k + steps) - k
-        if begun < steps:
-            steps = begun
+        if starts[k + steps - 1] > last_start:
+            steps = bisect_right(starts, last_start, k, k + steps) - k
         waited = self.waiting.count
         joined: list[int] = []
         if absorb and entering:
