@@ -55,16 +55,30 @@ def exp_tables() -> Ziggurat:
     return _ziggurat(_rng_tables.EXP_KE, _rng_tables.EXP_WE, _rng_tables.EXP_FE)
 
 
-_Lists = tuple[list[int], list[float], list[float], list[float]]
+_Lists = tuple[list[float], list[float]]
 
 
 @cache
 def norm_lists() -> _Lists:
-    """Those of the tables that single draws use, as a plain tuple, which is unpacked faster."""
-    return norm_tables()[:4]
+    """Density and rise, which few single draws need."""
+    return norm_tables()[2:4]
 
 
 @cache
 def exp_lists() -> _Lists:
     """The same for exponential numbers."""
-    return exp_tables()[:4]
+    return exp_tables()[2:4]
+
+
+@cache
+def norm_layers() -> list[tuple[int, float]]:
+    """Limit and width of each layer, for quick single draws."""
+    limits, widths = norm_tables()[:2]
+    return list(zip(limits, widths, strict=True))
+
+
+@cache
+def exp_layers() -> list[tuple[int, float]]:
+    """The same for exponential numbers."""
+    limits, widths = exp_tables()[:2]
+    return list(zip(limits, widths, strict=True))

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blis_core._rng_source import MAX_OUTPUTS, LaggedFibonacci
-from blis_core._rng_ziggurat import exp_lists, exp_tables, norm_lists, norm_tables
+from blis_core._rng_ziggurat import (
+    exp_layers,
+    exp_lists,
+    exp_tables,
+    norm_layers,
+    norm_lists,
+    norm_tables,
+)
 from blis_core._token_memory import token_memory
 
 if TYPE_CHECKING:
@@ -184,7 +191,7 @@ class GoRand(LaggedFibonacci):
 
     def norm(self) -> float:
         """Standard normal (ziggurat of Marsaglia and Tsang, 128 layers)."""
-        limits, widths, density, rise = norm_lists()
+        layers = norm_layers()
         while True:
             pos = self._pos
             if pos >= self._end:
@@ -192,16 +199,14 @@ class GoRand(LaggedFibonacci):
                 pos = 0
             self._pos = pos + 1
             j = self._item(pos) >> 31 & _MASK32
-            i = j & 127
-            if j < _SIGN32:
-                x: float = j * widths[i]
-                if j < limits[i]:
-                    return x
-            else:
+            if j >= _SIGN32:
                 j -= 1 << 32
-                x = j * widths[i]
-                if -j < limits[i]:
-                    return x
+            limit, width = layers[j & 127]
+            x: float = j * width
+            if -limit < j < limit:
+                return x
+            i = j & 127
+            density, rise = norm_lists()
             if i == 0:
                 while True:
                     x = -go_log(self.float64()) * _NORM_TAIL_INVERSE
@@ -215,7 +220,7 @@ class GoRand(LaggedFibonacci):
 
     def exp(self) -> float:
         """Exponential with mean 1 (ziggurat, 256 layers)."""
-        limits, widths, density, rise = exp_lists()
+        layers = exp_layers()
         while True:
             pos = self._pos
             if pos >= self._end:
@@ -223,10 +228,12 @@ class GoRand(LaggedFibonacci):
                 pos = 0
             self._pos = pos + 1
             j = self._item(pos) >> 31 & _MASK32
-            i = j & 255
-            x: float = j * widths[i]
-            if j < limits[i]:
+            limit, width = layers[j & 255]
+            x: float = j * width
+            if j < limit:
                 return x
+            i = j & 255
+            density, rise = exp_lists()
             if i == 0:
                 return _EXP_TAIL - go_log(self.float64())
             if _f32(density[i] + _f32(_f32(self.float64()) * rise[i])) < _f32(math.exp(-x)):

@@ -49,6 +49,10 @@ class ConstantLengths(LengthSampler):
         return self._value
 
 
+_HALVES = float(1 << 52)
+"""From here on numbers have no halves, so there is nothing to round."""
+
+
 class GaussianLengths(LengthSampler):
     """Normal with ``mean`` and ``std_dev``, clamped to [``min``, ``max``], rounded half up.
 
@@ -59,28 +63,30 @@ class GaussianLengths(LengthSampler):
     def __init__(self, setup: LengthSetup) -> None:
         mean, deviation, low, high = _require(setup, "gaussian", "mean", "std_dev", "min", "max")
         self._mean, self._deviation = float(mean), float(deviation)
-        self._low, self._high = trunc_int64(low), trunc_int64(high)
+        self._low, high = trunc_int64(low), trunc_int64(high)
+        self._fixed = self._low == high
+        self._lowest, self._highest = float(self._low), float(high)
 
     def sample(self, rng: GoRand, n: int) -> list[int]:
-        if self._low == self._high:
+        if self._fixed:
             return [self._low] * n
         with np.errstate(over="ignore"):
             values = rng.norms(n) * self._deviation + self._mean
-        return positive_round(np.minimum(float(self._high), np.maximum(float(self._low), values)))
+        return positive_round(np.minimum(self._highest, np.maximum(self._lowest, values)))
 
     def next(self, rng: GoRand) -> int:
-        low, high = self._low, self._high
-        if low == high:
-            return low
+        if self._fixed:
+            return self._low
         v = rng.norm() * self._deviation + self._mean
-        if v < low:
-            v = float(low)
-        if v > high:
-            v = float(high)
+        if v < self._lowest:
+            v = self._lowest
+        if v > self._highest:
+            v = self._highest
         if v < 1.5:  # rounds to at most 1
             return 1
-        k = int(v)
-        return k + 1 if v - k >= 0.5 else k
+        if v < _HALVES:
+            return int(v + 0.5)
+        return int(v)
 
 
 class ExponentialLengths(LengthSampler):
