@@ -33,8 +33,9 @@ class FreeBlocks:
         self.used_blocks = 0
         self.hits = 0
         self.misses = 0
-        self._untouched = total_blocks  # never used; they come before the queue
-        self._queue: deque[Extent] = deque()
+        untouched = Extent()  # comes before what is given back
+        untouched.count, untouched.base, untouched.full, untouched.ids = total_blocks, -1, 0, None
+        self._queue: deque[Extent] = deque((untouched,))
         self._index: dict[int, int] = {}  # key -> tracked block registered last under it
         self._key_of: dict[int, int] = {}  # tracked block -> its key
         # private tails in the queue with at least one indexed block, by their first key
@@ -48,11 +49,6 @@ class FreeBlocks:
 
     def _take_one(self) -> tuple[int, int]:
         """Take the head of the queue: its id (-1 = none) and the key that lost its entry."""
-        if self._untouched:
-            self._untouched -= 1
-            self.used_blocks += 1
-            self.misses += 1
-            return -1, -1
         queue = self._queue
         while (ids := queue[0].ids) is not None:
             if not ids:
@@ -74,13 +70,6 @@ class FreeBlocks:
         """Take ``count`` blocks, at least one, for a private tail. There must be so many."""
         self.used_blocks += count
         self.misses += count
-        untouched = self._untouched
-        if untouched:
-            if count <= untouched:
-                self._untouched = untouched - count
-                return
-            self._untouched = 0
-            count -= untouched
         queue, frozen = self._queue, self._changed is not None
         while True:
             extent = queue[0]
@@ -178,7 +167,7 @@ class FreeBlocks:
     def free_keys(self) -> list[int]:
         """Keys of the free blocks, next to be taken first; -1 = without (costs O(blocks))."""
         skip = dict(self._stale)
-        keys = [-1] * self._untouched
+        keys: list[int] = []
         for extent in self._queue:
             if extent.ids is None:
                 keys += [

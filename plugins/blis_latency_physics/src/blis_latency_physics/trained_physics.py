@@ -184,12 +184,10 @@ class TrainedPhysics(LatencyModel):
             for term in terms:
                 value += term
         else:
-            value = self._prefill_us(prefills)
+            value, tokens = self._prefill_us(prefills)
             if decodes:
                 value += decode
-            tokens = decodes
-            for _, new_tokens, _ in prefills:
-                tokens += new_tokens
+                tokens += decodes
             # as in _fixed_terms, whose zeros add nothing here
             value += self._dense_weights_us or self._weights(tokens)
             if self._exchange_share:
@@ -253,8 +251,8 @@ class TrainedPhysics(LatencyModel):
 
     # ------------------------------------------------------------------------------------ terms
 
-    def _prefill_us(self, prefills: tuple[PrefillChunk, ...]) -> float:
-        """Weighted us of the prefill chunks' own terms."""
+    def _prefill_us(self, prefills: tuple[PrefillChunk, ...]) -> tuple[float, int]:
+        """Weighted us of the prefill chunks' own terms, and how many tokens they have."""
         tokens = attended = 0
         for _, new_tokens, prompt_len in prefills:
             tokens += new_tokens
@@ -264,8 +262,8 @@ class TrainedPhysics(LatencyModel):
         compute = (compute + self._ffn(tokens)) / self._peak
         writes = self._kv * tokens / self._bandwidth
         if self._prefill_split:
-            return self._b1 * compute + self._b9 * writes
-        return self._b1 * max(compute, writes)
+            return self._b1 * compute + self._b9 * writes, tokens
+        return self._b1 * max(compute, writes), tokens
 
     def _decode_parts(self, decodes: int, context_sum: int) -> tuple[float, float]:
         """Unweighted us of arithmetic and of KV traffic of the decodes."""
