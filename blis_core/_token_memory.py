@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
 
     TokenArray = npt.NDArray[np.int32]
 
-_FIRST = 1 << 16
-_PIECE = 1 << 21  # ids; from 4 MiB on, numpy asks the system for huge pages
+_FIRST = 1 << 16  # ids
+_PIECE = 1 << 21
 
 _open: list[TokenArray] = []
 """The rest of the latest piece. Popping from a list is safe when several threads simulate."""
@@ -29,6 +30,19 @@ def token_memory(n: int) -> TokenArray:
     except IndexError:
         rest = np.empty(_FIRST, dtype=np.int32)
     if n > len(rest):
-        rest = np.empty(max(_PIECE, n), dtype=np.int32)
+        rest = _piece(max(_PIECE, n))
     _open.append(rest[n:])
     return rest[:n]
+
+
+def _piece(n: int) -> TokenArray:
+    """Memory from the system itself: between pieces that come and go, malloc's heap would grow."""
+    import mmap
+
+    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
+        return np.empty(n, dtype=np.int32)
+    memory = mmap.mmap(-1, 4 * n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=np.int32)

@@ -19,6 +19,8 @@ from blis_core.engine.compact import BLOCK, Compact
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
+    import numpy.typing as npt
+
     from blis_core.contracts import FloatArray, IntArray
 
     Column = IntArray | int
@@ -74,10 +76,8 @@ class Archive(Compact):
     def __init__(self) -> None:
         self._seen = 0  # requests that came, ended or not
         self._left = array("q")  # numbers of those that have not ended yet
-        self._numbers: list[IntArray] = []
-        self._chunks: dict[str, list[tuple[Column, int]]] = {
-            name: [] for name in (*_INTEGERS, "trait")
-        }
+        self._numbers: list[npt.NDArray[Any]] = []  # of those taken over, chunk by chunk
+        self._chunks: dict[str, list[Column]] = {name: [] for name in (*_INTEGERS, "trait")}
         self._reals: dict[str, list[FloatArray]] = {name: [] for name in _FLOATS}
         self._ids: list[IntArray | list[str]] = []
         self._combinations: dict[tuple[Any, ...], int] = {}
@@ -114,12 +114,12 @@ class Archive(Compact):
                 rest.append(request)
                 self._left.append(number)
         if taken:
-            self._add(taken, np.array(places, dtype=np.int64))
+            self._add(taken, np.array(places))
         return rest
 
     def _add(self, requests: list[Request], numbers: IntArray) -> None:
         n = len(requests)
-        self._numbers.append(numbers)
+        self._numbers.append(numbers.astype(_smallest(0, self._seen)))
         found = {
             name: np.fromiter(map(get, requests), np.int64, n)
             for name, get in zip(_INTEGERS, _integers, strict=True)
@@ -136,7 +136,7 @@ class Archive(Compact):
             n,
         )
         for name, values in found.items():
-            self._chunks[name].append((_packed(values), n))
+            self._chunks[name].append(_packed(values))
         for name, get in zip(_FLOATS, _floats, strict=True):
             reals = np.fromiter(map(get, requests), np.float64, n)
             self._reals[name].append(reals if reals.any() else np.broadcast_to(0.0, n))
@@ -145,29 +145,42 @@ class Archive(Compact):
     def close(self, requests: list[Request], *, without: Container[str] = ()) -> None:
         """Take over ``requests``, ended or not, and put everything in order."""
         self.sweep(requests, without=without, everything=True)
-        numbers = np.concatenate(self._numbers) if self._numbers else np.empty(0, np.int64)
-        order = np.argsort(numbers, kind="stable")
-        self._size = len(order)
+        places = self._places()
         self._numbers = []
+        self._size = size = sum(map(len, places))
         self._traits = list(self._combinations)
-        for name in list(self._chunks):
-            chunks = self._chunks.pop(name)
-            values = np.empty(self._size, np.int64)
-            at = 0
-            for column, n in chunks:
-                values[at : at + n] = column
-                at += n
-            self._columns[name] = _packed(values[order]) if self._size else 0
+        for name in list(self._chunks):  # one by one, lest all be there twice
+            self._columns[name] = _spread(self._chunks.pop(name), places, size)
         for name in list(self._reals):
             parts = self._reals.pop(name)
-            reals = np.concatenate(parts)[order] if parts else np.empty(0)
-            self._floats[name] = reals if reals.any() else np.broadcast_to(0.0, self._size)
-        if all(isinstance(ids, np.ndarray) for ids in self._ids):
-            self._names = np.concatenate(self._ids)[order] if self._ids else []
+            reals: FloatArray = np.broadcast_to(0.0, size)
+            if any(part.any() for part in parts):
+                reals = np.empty(size)
+                for part, place in zip(parts, places, strict=True):
+                    reals[place] = part
+            self._floats[name] = reals
+        if self._ids and all(isinstance(ids, np.ndarray) for ids in self._ids):
+            numbers: npt.NDArray[Any] = np.empty(size, np.int32)
+            for ids, place in zip(self._ids, places, strict=True):
+                numbers[place] = ids
+            self._names = numbers
         else:
-            names = [name for ids in self._ids for name in _texts(ids)]
-            self._names = [names[i] for i in order.tolist()]
+            names = [""] * size
+            for ids, place in zip(self._ids, places, strict=True):
+                for row, name in zip(place.tolist(), _texts(ids), strict=True):
+                    names[row] = name
+            self._names = names
         self._ids = []
+
+    def _places(self) -> list[npt.NDArray[Any]]:
+        """The rows of all chunks: their requests in the order in which they came."""
+        if sum(map(len, self._numbers)) == self._seen:
+            return self._numbers
+        present = np.zeros(self._seen, dtype=bool)  # some have left no record
+        for numbers in self._numbers:
+            present[numbers] = True
+        row = np.cumsum(present) - 1
+        return [row[numbers] for numbers in self._numbers]
 
     # ----------------------------------------------------------------------------- reading
 
@@ -230,14 +243,31 @@ class Archive(Compact):
         return self._size
 
 
-def _packed(values: IntArray) -> Column:
-    low, high = int(values.min()), int(values.max())
-    if low == high:
-        return low
+def _smallest(low: int, high: int) -> type[np.signedinteger[Any]]:
+    """The smallest type that holds these."""
     for kind in (np.int8, np.int16, np.int32):
         limits = np.iinfo(kind)
         if limits.min <= low and high <= limits.max:
-            return values.astype(kind)
+            return kind
+    return np.int64
+
+
+def _packed(values: IntArray) -> Column:
+    low, high = int(values.min()), int(values.max())
+    return low if low == high else values.astype(_smallest(low, high), copy=False)
+
+
+def _spread(chunks: list[Column], places: list[npt.NDArray[Any]], size: int) -> Column:
+    """One column of ``size`` rows of its chunks, each with its rows."""
+    if not chunks:
+        return 0
+    low = min(chunk if isinstance(chunk, int) else int(chunk.min()) for chunk in chunks)
+    high = max(chunk if isinstance(chunk, int) else int(chunk.max()) for chunk in chunks)
+    if low == high:
+        return low
+    values = np.empty(size, dtype=_smallest(low, high))
+    for chunk, place in zip(chunks, places, strict=True):
+        values[place] = chunk
     return values
 
 

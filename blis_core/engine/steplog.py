@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from blis_core.contracts import FloatArray, IntArray
 
+_BLOCK = 1 << 14
+"""Steps whose changes are summed up at once."""
+
 
 class StepLog:
     """Per-step token latencies of one instance, in us."""
@@ -60,11 +63,16 @@ class StepLog:
         # Without copies, since there may be millions of steps; as floats, since those are what
         # bincount takes as weights.
         values: IntArray = np.frombuffer(self._values, dtype=np.int64)
-        moments = np.frombuffer(self._starts + self._ends, dtype=np.int64)
-        order = moments.argsort(kind="stable")
-        decoding = np.where(order < len(self._starts), 1.0, -1.0).cumsum()
-        lasting = np.diff(moments[order], prepend=0, append=self.steps)
-        weights: FloatArray = np.concatenate(([0.0], decoding)).repeat(lasting)
+        change = np.zeros(self.steps + 1)
+        np.add.at(change, np.frombuffer(self._starts, dtype=np.int64), 1.0)
+        np.subtract.at(change, np.frombuffer(self._ends, dtype=np.int64), 1.0)
+        decoding = 0.0
+        for start in range(0, len(change), _BLOCK):  # numpy would copy the whole to sum it up
+            part = change[start : start + _BLOCK]
+            part[0] += decoding
+            np.cumsum(part, out=part)
+            decoding = part[-1]
+        weights: FloatArray = change[: self.steps]
         if self._gaps:
             gaps = np.frombuffer(self._gaps, dtype=np.int64)
             return np.concatenate((values, gaps)), np.concatenate((weights, np.ones(len(gaps))))
