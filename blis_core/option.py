@@ -187,10 +187,16 @@ def flags_of(config_class: type) -> dict[str, tuple[str, ValueKind]]:
     }
 
 
+_known: dict[type, tuple[OptionSpec, ...]] = {}
+
+
 def options_of(config_class: type) -> tuple[OptionSpec, ...]:
     """Every option of a configuration class, in order of declaration."""
-    return tuple(
-        OptionSpec(name=field.name, **field.metadata[_KEY])
-        for field in attrs.fields(config_class)
-        if _KEY in field.metadata
-    )
+    found = _known.get(config_class)
+    if found is None:
+        found = _known[config_class] = tuple(
+            OptionSpec(name=field.name, **field.metadata[_KEY])
+            for field in attrs.fields(config_class)
+            if _KEY in field.metadata
+        )
+    return found
