@@ -54,12 +54,10 @@ def _from_directories(group: str) -> Iterator[EntryPoint]:
     seen = set()
     for path in sys.path:
         try:
-            names = sorted(os.listdir(path or "."))
+            names = os.listdir(path or ".")
         except OSError:
             continue  # importing ignores such places as well
-        for name in names:
-            if not name.endswith((".dist-info", ".egg-info")):
-                continue
+        for name in sorted(n for n in names if n.endswith((".dist-info", ".egg-info"))):
             stem, _, version = name.rpartition(".")[0].partition("-")
             if (key := normalise(stem)) in seen:
                 continue
@@ -115,7 +113,7 @@ def _read(path: str) -> str:
     if not os.access(path, os.R_OK):  # the common case, and sooner said than an error is raised
         return ""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
