@@ -32,6 +32,9 @@ class Timeouts:
         ``sequence`` is larger than that of any other one.
         """
         line, heap = self._line, self._heap
+        if line and not heap and deadline >= line[-1][0] and line[0][2].state is not COMPLETED:
+            line.append((deadline, sequence, request))  # as usual
+            return
         while line and line[0][2].state is COMPLETED:  # lest they be kept in memory
             line.popleft()
         while heap and heap[0][2].state is COMPLETED:

@@ -59,24 +59,23 @@ class KeyMarks:
 class Segment:
     """The stretch of a sequence that no earlier sequence had: keys ``base..base+blocks-1``."""
 
+    # filled in by ChainTable, which makes one for each request that shares nothing
     __slots__ = ("_table", "base", "blocks", "branch", "children", "own_prompt_blocks", "shared",
                  "start", "tokens")  # fmt: skip
 
-    def __init__(
-        self, table: ChainTable, base: int, start: int, blocks: int, tokens: TokenArray, prompt: int
-    ) -> None:
-        self.base = base
-        self.start = start
-        self.blocks = blocks
-        self.shared = False
-        """Whether another sequence, or another life of this one, may hold some of its blocks."""
-        self.tokens = tokens  # of the whole sequence that created it
-        self.own_prompt_blocks = prompt
-        # continuations that branch off behind k blocks of this segment: (k, bytes of next block)
-        self.children: dict[tuple[int, bytes], Segment] | None = None
-        self.branch = 0
-        """Behind how many blocks the latest of these left."""
-        self._table = table
+    base: int
+    start: int
+    blocks: int
+    shared: bool
+    """Whether another sequence, or another life of this one, may hold some of its blocks."""
+    tokens: TokenArray
+    """Of the whole sequence that created it."""
+    own_prompt_blocks: int
+    children: dict[tuple[int, bytes], Segment] | None
+    """Continuations that branch off behind k blocks of it: (k, bytes of next block)."""
+    branch: int
+    """Behind how many blocks the latest of these left."""
+    _table: ChainTable
 
     def share(self) -> None:
         """Mark the segment as shared and tell the stores."""
@@ -245,8 +244,17 @@ class ChainTable:
         self.fresh_tokens = 0
 
     def _segment(self, tokens: TokenArray, start: int, blocks: int, prompt: int) -> Segment:
-        segment = Segment(self, self._next_key, start, blocks, tokens, prompt)
-        self._next_key += blocks
+        segment = Segment()
+        segment._table = self
+        segment.base = base = self._next_key
+        segment.start = start
+        segment.blocks = blocks
+        segment.shared = False
+        segment.tokens = tokens
+        segment.own_prompt_blocks = prompt
+        segment.children = None
+        segment.branch = 0
+        self._next_key = base + blocks
         self.fresh_tokens += len(tokens)
         return segment
 
