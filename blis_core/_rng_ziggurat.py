@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Ziggurat(NamedTuple):
     """Tables of one ziggurat, as lists for single draws and as arrays for bulk draws."""
 
-    limits: list[int]
-    widths: list[float]
+    layers: list[tuple[int, float]]
+    """Limit and width of each."""
     density: list[float]
     rise: list[float]
     """density[i-1] - density[i], rounded to binary32."""
@@ -36,8 +36,7 @@ def _ziggurat(limits: str, widths: str, density: str) -> Ziggurat:
     width_array = binary32(widths).astype(np.float64)
     fs = binary32(density)
     return Ziggurat(
-        limit_list,
-        width_array.tolist(),
+        list(zip(limit_list, width_array.tolist(), strict=True)),
         fs.tolist(),
         (np.roll(fs, 1) - fs).tolist(),
         np.array(limit_list, dtype=np.int64),
@@ -55,30 +54,13 @@ def exp_tables() -> Ziggurat:
     return _ziggurat(_rng_tables.EXP_KE, _rng_tables.EXP_WE, _rng_tables.EXP_FE)
 
 
-_Lists = tuple[list[float], list[float]]
-
-
-@cache
-def norm_lists() -> _Lists:
-    """Density and rise, which few single draws need."""
-    return norm_tables()[2:4]
-
-
-@cache
-def exp_lists() -> _Lists:
-    """The same for exponential numbers."""
-    return exp_tables()[2:4]
-
-
 @cache
 def norm_layers() -> list[tuple[int, float]]:
-    """Limit and width of each layer, for quick single draws."""
-    limits, widths = norm_tables()[:2]
-    return list(zip(limits, widths, strict=True))
+    """What most single draws need of the tables, at hand."""
+    return norm_tables().layers
 
 
 @cache
 def exp_layers() -> list[tuple[int, float]]:
     """The same for exponential numbers."""
-    limits, widths = exp_tables()[:2]
-    return list(zip(limits, widths, strict=True))
+    return exp_tables().layers

@@ -200,8 +200,8 @@ def _load_one(candidate: _Candidate, manager: pluggy.PluginManager, registry: Re
         trace(f"import {origin}", start)
         start = time.perf_counter()
         manager.register(plugin, f"{len(registry.plugins)}:{origin}")  # unique in any case
-        _check_hooks(plugin, manager)
-        registry.add(origin, _collect(plugin, origin, manager))
+        hooks = _hooks_of(plugin, manager)
+        registry.add(origin, _collect(plugin, origin, hooks, manager))
         trace(f"register {origin}", start)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code may raise anything
         # ValueError is how the checks here speak; of anything else the type matters too.
@@ -213,13 +213,14 @@ def _load_one(candidate: _Candidate, manager: pluggy.PluginManager, registry: Re
         trace(f"failed {origin}: {message}", start)
 
 
-def _collect(plugin: object, origin: Origin, manager: pluggy.PluginManager) -> list[Extension]:
-    """Call the hooks of one plugin and return what it registered."""
+def _collect(
+    plugin: object, origin: Origin, hooks: set[str], manager: pluggy.PluginManager
+) -> list[Extension]:
+    """Call the ``hooks`` of one plugin and return what it registered."""
     others = [other for other in manager.get_plugins() if other is not plugin]
     collected: list[Extension] = []
-    used = {caller.name for caller in manager.get_hookcallers(plugin) or ()}
     for kind, info in KINDS.items():
-        if info.hook not in used:
+        if info.hook not in hooks:
             continue
 
         def register(
@@ -239,8 +240,8 @@ def _collect(plugin: object, origin: Origin, manager: pluggy.PluginManager) -> l
     return collected
 
 
-def _check_hooks(plugin: object, manager: pluggy.PluginManager) -> None:
-    """ValueError for misspelt hooks, unmarked ones, and for a plugin without any."""
+def _hooks_of(plugin: object, manager: pluggy.PluginManager) -> set[str]:
+    """Names of the hooks of a plugin. ValueError for misspelt and unmarked ones, and for none."""
     known = [info.hook for info in KINDS.values()]
     callers = manager.get_hookcallers(plugin) or []
     for caller in callers:
@@ -258,3 +259,4 @@ def _check_hooks(plugin: object, manager: pluggy.PluginManager) -> None:
                 raise ValueError(f"function {name} is not marked with @hookimpl")
     if not found:
         raise ValueError("defines no hook (functions blis_register_... marked with @hookimpl)")
+    return found

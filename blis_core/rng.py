@@ -20,10 +20,8 @@ import numpy as np
 from blis_core._rng_source import MAX_OUTPUTS, LaggedFibonacci
 from blis_core._rng_ziggurat import (
     exp_layers,
-    exp_lists,
     exp_tables,
     norm_layers,
-    norm_lists,
     norm_tables,
 )
 from blis_core._token_memory import token_memory
@@ -31,10 +29,12 @@ from blis_core._token_memory import token_memory
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from blis_core._rng_ziggurat import Ziggurat
+    from blis_core._token_memory import TokenArray
+
     U64Array = npt.NDArray[np.uint64]
     IntArray = npt.NDArray[np.int64]
     FloatArray = npt.NDArray[np.float64]
-    TokenArray = npt.NDArray[np.int32]
 
 VOCABULARY = 128000
 """Random token ids are uniform in [0, VOCABULARY)."""
@@ -206,16 +206,14 @@ class GoRand(LaggedFibonacci):
             if -limit < j < limit:
                 return x
             i = j & 127
-            density, rise = norm_lists()
+            tables = norm_tables()
             if i == 0:
                 while True:
                     x = -go_log(self.float64()) * _NORM_TAIL_INVERSE
                     y = -go_log(self.float64())
                     if y + y >= x * x:
                         return _NORM_TAIL + x if j > 0 else -_NORM_TAIL - x
-            if _f32(density[i] + _f32(_f32(self.float64()) * rise[i])) < _f32(
-                math.exp(-0.5 * x * x)
-            ):
+            if self._below_density(tables, i, math.exp(-0.5 * x * x)):
                 return x
 
     def exp(self) -> float:
@@ -233,11 +231,16 @@ class GoRand(LaggedFibonacci):
             if j < limit:
                 return x
             i = j & 255
-            density, rise = exp_lists()
+            tables = exp_tables()
             if i == 0:
                 return _EXP_TAIL - go_log(self.float64())
-            if _f32(density[i] + _f32(_f32(self.float64()) * rise[i])) < _f32(math.exp(-x)):
+            if self._below_density(tables, i, math.exp(-x)):
                 return x
+
+    def _below_density(self, tables: Ziggurat, layer: int, density: float) -> bool:
+        """Whether a point that is drawn in the edge of a layer lies below the density there."""
+        height = _f32(_f32(self.float64()) * tables.rise[layer])
+        return _f32(tables.density[layer] + height) < _f32(density)
 
     def perm(self, n: int) -> list[int]:
         """A random permutation of 0 .. n-1."""

@@ -215,9 +215,7 @@ class Cluster:
         instance, horizon = self.instances[0], self._horizon
         instance.more_to_come = True
         while requests := arrivals.take_until(horizon, _STRIDE):
-            if any(request.model for request in requests):
-                requests = [request for request in requests if self._is_served(request)]
-            instance.inject_all(requests)
+            instance.inject_all([r for r in requests if not r.model or self._is_served(r)])
             if arrivals.time > horizon:
                 break
             instance.advance(arrivals.time)
@@ -246,7 +244,8 @@ class Cluster:
                 self._tidy(arrivals)
 
     def _is_served(self, request: Request) -> bool:
-        """Whether the only instance has the model that ``request`` asks for; it is lost if not."""
+        """Whether the only instance has the model that ``request`` asks for, if it asks for any;
+        it is lost if not."""
         if not request.model or request.model == self._model:
             return True
         self.outcome.unroutable += 1

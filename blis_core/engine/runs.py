@@ -166,9 +166,8 @@ class DecodeRuns(ABC):
         if formation.preempting:
             return False  # whoever lost its place is the next to be admitted
         batch, log, store = self.batch, self.log, self.store
-        first, size = log.steps, store.block_size
-        room = store.total_blocks - store.used_blocks
-        if len(batch.groups[first % size]) > room:
+        first = log.steps
+        if len(batch.groups[first % store.block_size]) > store.total_blocks - store.used_blocks:
             return False  # somebody is about to lose its place
         steps, absorb = formation.silent_steps()
         if not steps:
@@ -187,10 +186,9 @@ class DecodeRuns(ABC):
         fitting = (last_start - now) // self._last_duration + 2
         if fitting < steps:
             steps = fitting
-        if batch.decodes * (steps // size + 1) > room:
-            steps = self._reach(steps)
-            if not steps:
-                return False
+        steps = self._reach(steps)
+        if not steps:
+            return False
         plan = self._plan
         if steps < FEW and (plan is None or plan.version != batch.version):
             if entering and entering[0][0] <= last_start:

@@ -35,16 +35,13 @@ class Timeouts:
         if line and not heap and deadline >= line[-1][0] and line[0][2].state is not COMPLETED:
             line.append((deadline, sequence, request))  # as usual
             return
-        while line and line[0][2].state is COMPLETED:  # lest they be kept in memory
-            line.popleft()
-        while heap and heap[0][2].state is COMPLETED:
-            heappop(heap)
+        self.skip_completed()  # lest they be kept in memory
         if line and deadline < line[-1][0]:
             heappush(heap, (deadline, sequence, request))
         else:
             line.append((deadline, sequence, request))
-        due = line[0][0]
-        self.due = heap[0][0] if heap and heap[0][0] < due else due
+        if deadline < self.due:
+            self.due = deadline
 
     def pop(self) -> Request:
         """Take the earliest one out, which there must be."""
